@@ -1,0 +1,196 @@
+"""The values that cross from a program to a backend and back: Call, SamplingParams, Chunk, Usage.
+
+Tokens go in and tokens come out. A backend never sees text that has to be tokenized again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from sgrt_frontend.errors import InvalidRequest
+from sgrt_grammars.constraint import Constraint
+
+
+class StopReason(Enum):
+    """Why a generation ended."""
+
+    END_OF_TEXT = "end_of_text"  # the model's own end token (or the constraint was complete and EOS taken)
+    STOP_STRING = "stop_string"
+    STOP_TOKEN = "stop_token"
+    BUDGET = "budget"  # a constraint was closed in time because max_tokens ran out
+    LENGTH = "length"  # max_tokens reached without a constraint
+    CANCELLED = "cancelled"
+    DEADLINE = "deadline"
+
+
+class Origin(Enum):
+    """How a token came about: fixed by the constraint, chosen under a mask, or free."""
+
+    FORCED = "forced"
+    CONSTRAINED = "constrained"
+    FREE = "free"
+
+
+def _require(is_valid: bool, param: str, message: str) -> None:
+    if not is_valid:
+        raise InvalidRequest(f"{param}: {message}", param=param)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """How the next token is drawn.
+
+    `temperature=0` is greedy. `top_k=0` means all tokens. `max_tokens=None` means as many as the
+    context holds. `seed=None` draws a seed per request. `logprobs=None` returns none; `logprobs=k`
+    returns the token's own and the k best.
+
+    Raises:
+        InvalidRequest: a value is out of range; the message names the field.
+    """
+
+    max_tokens: int | None = None
+    min_tokens: int = 0
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    seed: int | None = None
+    n: int = 1
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    include_stop: bool = False
+    ignore_eos: bool = False
+    logprobs: int | None = None
+
+    def __post_init__(self) -> None:
+        maximum = self.max_tokens
+        _require(maximum is None or maximum >= 0, "max_tokens", "must be at least 0")
+        _require(self.min_tokens >= 0, "min_tokens", "must be at least 0")
+        _require(maximum is None or self.min_tokens <= maximum, "min_tokens", "exceeds max_tokens")
+        _require(0.0 <= self.temperature <= 100.0, "temperature", "must lie in [0, 100]")
+        _require(self.top_k >= 0, "top_k", "must be at least 0 (0 means all tokens)")
+        _require(0.0 < self.top_p <= 1.0, "top_p", "must lie in (0, 1]")
+        _require(0.0 <= self.min_p <= 1.0, "min_p", "must lie in [0, 1]")
+        _require(0.0 < self.repetition_penalty <= 100.0, "repetition_penalty", "must lie in (0, 100]")
+        _require(abs(self.presence_penalty) <= 2.0, "presence_penalty", "must lie in [-2, 2]")
+        _require(abs(self.frequency_penalty) <= 2.0, "frequency_penalty", "must lie in [-2, 2]")
+        _require(
+            all(abs(bias) <= 100.0 for _, bias in self.logit_bias), "logit_bias", "must lie in [-100, 100]"
+        )
+        _require(self.seed is None or 0 <= self.seed < 2**63, "seed", "must lie in [0, 2**63)")
+        _require(1 <= self.n <= 1024, "n", "must lie in [1, 1024]")
+        _require(all(self.stop), "stop", "must not contain an empty string")
+        _require(self.logprobs is None or 0 <= self.logprobs <= 128, "logprobs", "must lie in [0, 128]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request to a backend: continue `prompt` under `constraint`.
+
+    `deadline_s` is seconds from submission. `cache_salt` separates prefix caches of different
+    tenants. Of two waiting calls the one with the higher `priority` goes first.
+    """
+
+    prompt: tuple[int, ...]
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    constraint: Constraint | None = None
+    priority: int = 0
+    deadline_s: float | None = None
+    cache_salt: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLogprob:
+    """The log-probability (natural logarithm) of one token under the model, before masks and temperature."""
+
+    token_id: int
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenInfo:
+    """Logprobs of one position: the token taken and the best alternatives, best first."""
+
+    chosen: TokenLogprob
+    top: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Token counts of one call: all prompt tokens, those that came from the cache, and the output's."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    forced_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """The end of one output. `stop` is the stop string or token that ended it, if one did."""
+
+    reason: StopReason
+    usage: Usage
+    stop: str | int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A piece of output number `index` of a call.
+
+    `text` is complete characters only and excludes text that may still become a stop string, so
+    it can lag behind `token_ids`. The last chunk of an output has `finish`.
+    """
+
+    index: int = 0
+    token_ids: tuple[int, ...] = ()
+    text: str = ""
+    origins: tuple[Origin, ...] = ()
+    logprobs: tuple[TokenInfo, ...] = ()
+    finish: Finish | None = None
+
+
+class Role(Enum):
+    """The speaker of a message."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """Log-probabilities of given tokens after a prefix: one per token of the continuation, and `usage`."""
+
+    logprobs: tuple[float, ...]
+    usage: Usage
+
+    @property
+    def total(self) -> float:
+        """The sum: the log-probability of the whole continuation."""
+        return sum(self.logprobs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What a backend runs: model name, context length in tokens, end tokens, whether it has a chat template."""
+
+    model: str
+    context_tokens: int
+    vocabulary_tokens: int
+    end_token_ids: tuple[int, ...]
+    has_chat_template: bool

@@ -1,0 +1,163 @@
+"""Constraint values: frozen descriptions of the text a generation may produce.
+
+A constraint is pure data; compiling it against a `Vocabulary` gives a `Grammar`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Whitespace(Enum):
+    """Where JSON whitespace may stand: nowhere, or bounded runs after structural characters."""
+
+    COMPACT = "compact"
+    FLEXIBLE = "flexible"
+
+
+class PropertyOrder(Enum):
+    """The order in which an object's keys may be generated."""
+
+    SCHEMA = "schema"
+    ANY = "any"
+
+
+class RegexDialect(Enum):
+    """`PYTHON` is `re` with full match; `ECMA` is ECMA-262 with the `u` flag, searched."""
+
+    PYTHON = "python"
+    ECMA = "ecma"
+
+
+class GrammarDialect(Enum):
+    """The notation of a context-free grammar."""
+
+    LARK = "lark"
+    GBNF = "gbnf"
+    EBNF = "ebnf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonSchema:
+    """JSON text valid against a schema. `text` is the schema as JSON text (parsed once, when compiled)."""
+
+    text: str
+    whitespace: Whitespace = Whitespace.COMPACT
+    order: PropertyOrder = PropertyOrder.SCHEMA
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonObject:
+    """Any JSON object."""
+
+    whitespace: Whitespace = Whitespace.COMPACT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regex:
+    """Text that matches a regular expression."""
+
+    pattern: str
+    dialect: RegexDialect = RegexDialect.PYTHON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Exactly one of the given texts (at least one, none empty)."""
+
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextFree:
+    """Text derivable from a grammar's start rule."""
+
+    text: str
+    dialect: GrammarDialect = GrammarDialect.LARK
+    start: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """One special token by id: a tool-call or reasoning mark that is a token, not text."""
+
+    token_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Literal text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyText:
+    """Any text that contains none of `without` (any text at all when it is empty)."""
+
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequence:
+    """The parts one after the other."""
+
+    parts: tuple[Constraint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneOf:
+    """Any one of the options."""
+
+    options: tuple[Constraint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """`body` between `minimum` and `maximum` times (None: unbounded), with `separator` between."""
+
+    body: Constraint
+    minimum: int = 0
+    maximum: int | None = None
+    separator: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """`begin`, then `body`, then `end`. Marks that are special tokens are `Token`s."""
+
+    begin: Constraint
+    body: Constraint
+    end: Constraint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StructuralTag:
+    """Free text in which every occurrence of a trigger opens one of its tags (tool calls in running text).
+
+    A trigger is a prefix of the `begin` of its tags. `required` demands at least one tag;
+    `stop_after_first` ends the text with the first tag.
+    """
+
+    triggers: tuple[str, ...]
+    tags: tuple[Tag, ...]
+    required: bool = False
+    stop_after_first: bool = False
+
+
+Constraint = (
+    JsonSchema
+    | JsonObject
+    | Regex
+    | Choice
+    | ContextFree
+    | Token
+    | Text
+    | AnyText
+    | Sequence
+    | OneOf
+    | Repeat
+    | Tag
+    | StructuralTag
+)

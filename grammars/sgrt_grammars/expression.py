@@ -1,0 +1,128 @@
+"""The intermediate representation: what every front end lowers to and the automaton derives.
+
+An expression denotes a language over bytes and special tokens. Front ends build plain immutable
+nodes; the automaton interns them bottom-up, so structurally equal expressions of different grammars
+become one state and share their masks. Nodes compare by identity on purpose: structural
+equality is the interner's job, and hashing deep trees again and again would be quadratic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal:
+    """Exactly these bytes. `Literal(b"")` is the empty text."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByteSet:
+    """One byte out of a set. Bit `b` of `members` says whether byte `b` belongs; 0 is the empty language."""
+
+    members: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Concatenation:
+    """The parts one after the other."""
+
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alternation:
+    """Any one of the options; the empty language when there is none."""
+
+    options: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repetition:
+    """`body` between `minimum` and `maximum` times; `maximum=None` is unbounded."""
+
+    body: Expression
+    minimum: int
+    maximum: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intersection:
+    """Texts in every part. The parts are regular: no `Deferred`, `SpecialToken`, `Scope` or `Distinct`."""
+
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Complement:
+    """Byte strings not in `body`, which is regular. Confine it with `Intersection` (valid UTF-8, say)."""
+
+    body: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deferred:
+    """An expression built when it is first needed: recursion, and states with parameters.
+
+    Two `Deferred` of equal `key` must denote the same language; `build` is called at most once per key.
+    The key carries everything the language depends on (content, not object identity), so that
+    equal parts of different grammars are one state.
+    """
+
+    key: Hashable
+    build: Callable[[], Expression]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpecialToken:
+    """One special token of the vocabulary, by id."""
+
+    token_id: int
+
+
+class Canonical(Enum):
+    """How captured text is brought to the form in which `Distinct` compares it."""
+
+    BYTES = "bytes"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """`body` with a fresh, empty register of captured texts, dropped at the end of `body`."""
+
+    body: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Distinct:
+    """`body`, whose text must differ from every text recorded in the innermost `Scope`; then it is recorded.
+
+    `canonical=JSON` compares parsed JSON values (1 equals 1.0, key order is ignored): `uniqueItems`,
+    duplicate keys with different escapes.
+    """
+
+    body: Expression
+    canonical: Canonical
+
+
+Expression = (
+    Literal
+    | ByteSet
+    | Concatenation
+    | Alternation
+    | Repetition
+    | Intersection
+    | Complement
+    | Deferred
+    | SpecialToken
+    | Scope
+    | Distinct
+)
+
+EMPTY_TEXT = Literal(b"")
+NOTHING = Alternation(())

@@ -1,0 +1,1 @@
+"""sgrt: a structured-generation and agent runtime."""
