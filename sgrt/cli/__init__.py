@@ -1,1 +1,1 @@
-"""To be described by its owner."""
+"""The `sgrt` command: one module per subcommand, each with `add_parser(subparsers)` and `run(arguments)`."""

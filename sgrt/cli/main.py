@@ -1,0 +1,83 @@
+"""`sgrt COMMAND ...`: finds the command's module and hands over.
+
+Only the module of the command asked for is imported, so that `sgrt pull` and `sgrt --help` load no torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+
+from sgrt.errors import SgrtError
+from sgrt_grammars.errors import GrammarError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command: the words that name it, the module that has it, one line of help."""
+
+    words: tuple[str, ...]
+    module: str
+    help: str
+
+
+COMMANDS = (
+    Command(words=("pull",), module="sgrt.cli.pull", help="fetch a model into the cache"),
+    Command(words=("run",), module="sgrt.cli.run", help="complete one prompt"),
+    Command(words=("chat",), module="sgrt.cli.chat", help="talk to a model in the terminal"),
+    Command(words=("serve",), module="sgrt.cli.serve", help="serve the OpenAI-compatible API"),
+    Command(words=("explain",), module="sgrt.cli.explain", help="print the plan of an agent program"),
+    Command(words=("replay",), module="sgrt.cli.replay", help="run a program against a recorded trace"),
+    Command(
+        words=("bench", "serve"), module="sgrt.cli.bench_serve", help="load a server and report latencies"
+    ),
+    Command(words=("doctor",), module="sgrt.cli.doctor", help="say what runs here and how fast"),
+    Command(words=("grammar", "check"), module="sgrt.cli.grammar_check", help="run a file of grammar cases"),
+    Command(
+        words=("schema", "check"), module="sgrt.cli.schema_check", help="say what of a schema is enforced"
+    ),
+)
+
+
+def _usage() -> str:
+    width = max(len(" ".join(command.words)) for command in COMMANDS)
+    lines = [f"  {' '.join(command.words):<{width}}  {command.help}" for command in COMMANDS]
+    return "\n".join(["usage: sgrt COMMAND ...", "", *lines, "", "`sgrt COMMAND --help` says more."])
+
+
+def _find(arguments: Sequence[str]) -> Command | None:
+    return next((c for c in COMMANDS if tuple(arguments[: len(c.words)]) == c.words), None)
+
+
+def _parse(module: ModuleType, command: Command, arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=" ".join(("sgrt", *command.words[:-1])))
+    module.add_parser(parser.add_subparsers(required=True))
+    return parser.parse_args(arguments[len(command.words) - 1 :])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status: 0, 1 for a failure it reports, 2 for wrong usage."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help"):
+        print(_usage())
+        return 0
+    command = _find(words)
+    if command is None:
+        print(f"sgrt: no command {' '.join(words[:2])!r}\n\n{_usage()}", file=sys.stderr)
+        return 2
+    module = importlib.import_module(command.module)
+    try:
+        return int(module.run(_parse(module, command, words)))
+    except (SgrtError, GrammarError) as error:
+        print(f"sgrt {' '.join(command.words)}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
