@@ -2,66 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from enum import Enum
 
 from sgrt.errors import CorruptModel
-
-
-class Activation(Enum):
-    """The function that gates the feed-forward block."""
-
-    SILU = "silu"
-    GELU_TANH = "gelu_tanh"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinearScaling:
-    """Positions divided by `factor` (position interpolation, arXiv 2306.15595)."""
-
-    factor: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Llama3Scaling:
-    """Llama 3.1's rule: low frequencies are divided by `factor`, high ones kept, those between blended."""
-
-    factor: float
-    low_frequency_factor: float
-    high_frequency_factor: float
-    original_context: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class YarnScaling:
-    """YaRN (arXiv 2309.00071): interpolation by parts, and a factor on the attention logits' scale.
-
-    `attention_factor` multiplies cos and sin; None means the paper's `0.1 ln(factor) + 1`.
-    """
-
-    factor: float
-    original_context: int
-    beta_fast: float = 32.0
-    beta_slow: float = 1.0
-    attention_factor: float | None = None
-
-    @property
-    def magnitude(self) -> float:
-        """What cos and sin are multiplied by."""
-        if self.attention_factor is not None:
-            return self.attention_factor
-        return 1.0 if self.factor <= 1.0 else 0.1 * math.log(self.factor) + 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactorScaling:
-    """Each frequency divided by a factor of its own, as GGUF files store Llama 3.1's rule."""
-
-    factors: tuple[float, ...]  # head_dim / 2
-
-
-RopeScaling = LinearScaling | Llama3Scaling | YarnScaling | FactorScaling
+from sgrt_kernels.activation import Activation
+from sgrt_kernels.rope_scaling import RopeScaling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
