@@ -1,0 +1,16 @@
+"""Chooses how to gate, by the tensors' device."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from sgrt_kernels.activation import Activation
+from sgrt_kernels.ops.gated_activation import reference
+
+
+def gated_activation(gate_up: Tensor, kind: Activation) -> Tensor:
+    """`activation(gate) * up`, [tokens, intermediate], computed in float32, returned in the input's dtype.
+
+    gate_up: [tokens, 2 * intermediate], the gate's columns first.
+    """
+    return reference.gated_activation(gate_up, kind)
