@@ -1,0 +1,368 @@
+"""The radix tree: which token runs have their keys and values in which pages.
+
+Matching is exact to the token. Whole pages are shared; of a page that matches in part, the matching
+tokens are offered as a `PartialPage` to be copied. Keys are packed tokens (`pack_tokens`), so that
+runs are compared and hashed at memory speed and the tree holds no tensors and no Python ints per token.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+
+from sgrt.cache.allocator import PageAllocator
+from sgrt.cache.node import EvictionQueue, Node
+
+TOKEN_BYTES = 4
+_SPARE_QUEUE_ENTRIES = 64
+
+
+def pack_tokens(tokens: Iterable[int]) -> bytes:
+    """Token ids as the tree's key: four bytes each, in the machine's byte order."""
+    return array("I", tokens).tobytes()
+
+
+def common_prefix_tokens(left: bytes, right: bytes) -> int:
+    """How many leading tokens two packed keys share."""
+    shorter = min(len(left), len(right))
+    left, right = left[:shorter], right[:shorter]
+    if left == right:
+        return shorter // TOKEN_BYTES
+    difference = int.from_bytes(left, "little") ^ int.from_bytes(right, "little")
+    first_bit = (difference & -difference).bit_length() - 1
+    return first_bit // (8 * TOKEN_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialPage:
+    """The first `num_tokens` tokens of `page` match; copy them, the page itself is not shared."""
+
+    page: int
+    num_tokens: int
+
+
+class PrefixHandle:
+    """A locked path of the tree: what is on it stays until `close`.
+
+    `pages` are the whole pages that match, `partial` what can be copied beyond them. The handle
+    refers to the partial page itself; the pages of the path are kept by the lock.
+    """
+
+    __slots__ = ("_node", "_tree", "pages", "partial")
+
+    def __init__(self, tree: RadixTree, node: Node, pages: list[int], partial: PartialPage | None) -> None:
+        self._tree = tree
+        self._node: Node | None = node
+        self.pages = pages
+        self.partial = partial
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that match, the partial page's included."""
+        tail = self.partial.num_tokens if self.partial is not None else 0
+        return len(self.pages) * self._tree.page_tokens + tail
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the path was unlocked."""
+        return self._node is None
+
+    def release_partial(self) -> None:
+        """Let go of the partial page: it was copied, or will not be."""
+        if self.partial is not None:
+            self._tree.allocator.release((self.partial.page,))
+            self.partial = None
+
+    def close(self) -> None:
+        """Unlock the path. Closing twice is harmless."""
+        node, self._node = self._node, None
+        if node is not None:
+            self.release_partial()
+            self._tree.unlock(node)
+
+    def __enter__(self) -> PrefixHandle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class RadixTree:
+    """Token runs to page ids, with locks and least-recently-used eviction of unlocked leaves.
+
+    Every page in the tree carries one reference of the tree. Texts under different salts never meet.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_evictable",
+        "_held",
+        "_nodes",
+        "_page_bytes",
+        "_queue",
+        "_roots",
+        "allocator",
+        "page_tokens",
+    )
+
+    def __init__(self, allocator: PageAllocator, *, page_tokens: int) -> None:
+        self.allocator = allocator
+        self.page_tokens = page_tokens
+        self._page_bytes = page_tokens * TOKEN_BYTES
+        self._roots: dict[str, Node] = {}
+        self._queue = EvictionQueue()
+        self._clock = 0
+        self._held = 0
+        self._evictable = 0
+        self._nodes = 0
+
+    @property
+    def num_pages(self) -> int:
+        """Pages the tree refers to."""
+        return self._held
+
+    @property
+    def num_evictable_pages(self) -> int:
+        """Pages that eviction could drop now: those on no locked path."""
+        return self._evictable
+
+    def peek(self, key: bytes, *, salt: str = "") -> int:
+        """Tokens of `key` a match would find. Changes nothing, not even the order of eviction."""
+        node = self._roots.get(salt)
+        if node is None:
+            return 0
+        offset = 0
+        while (child := self._child(node, key, offset)) is not None:
+            if not key.startswith(child.key, offset):
+                shared = common_prefix_tokens(child.key, key[offset : offset + len(child.key)])
+                return offset // TOKEN_BYTES + shared
+            node, offset = child, offset + len(child.key)
+        _, shared = self._best_partial(node, key[offset : offset + self._page_bytes])
+        return offset // TOKEN_BYTES + shared
+
+    def match(self, key: bytes, *, salt: str = "") -> PrefixHandle:
+        """The longest prefix of `key` in the tree, locked."""
+        node, offset, pages = self._descend(self._root(salt), key)
+        child, shared = self._best_partial(node, key[offset : offset + self._page_bytes])
+        partial = None
+        if child is not None:
+            self._touch(child)
+            partial = PartialPage(page=child.pages[0], num_tokens=shared)
+            self.allocator.share((partial.page,))
+        self._lock(node)
+        return PrefixHandle(self, node, pages, partial)
+
+    def insert(self, key: bytes, pages: list[int], *, salt: str = "") -> PrefixHandle:
+        """Record that `pages` hold the tokens of `key`; returns the locked path to its end.
+
+        Where the tree has a run already, its own pages stay. The tree takes references of its own.
+        A last page that is not full becomes a tail, which the next longer insert replaces.
+        """
+        assert len(pages) * self._page_bytes >= len(key), "fewer pages than the tokens need"
+        node, offset, found = self._descend(self._root(salt), key)
+        whole = len(key) - len(key) % self._page_bytes
+        if offset < whole:
+            run = list(pages[len(found) : whole // self._page_bytes])
+            node = self._attach(node, key[offset:whole], run)
+            found, offset = found + run, whole
+        end = node
+        if offset < len(key):
+            end = self._insert_tail(node, key[offset:], pages[whole // self._page_bytes])
+        self._touch(end)
+        self._lock(end)
+        return PrefixHandle(self, end, found, None)
+
+    def evict(self, num_pages: int) -> int:
+        """Free up to `num_pages` pages, least recently used leaves first, from their ends.
+
+        Returns how many pages became free. Nothing on a locked path is touched.
+        """
+        freed = 0
+        while freed < num_pages and (leaf := self._queue.pop()) is not None:
+            count = min(num_pages - freed, len(leaf.pages))
+            dropped = leaf.pages[-count:]
+            if count == len(leaf.pages):
+                self._remove_leaf(leaf)
+            else:
+                del leaf.pages[-count:]
+                leaf.key = leaf.key[: -count * self._page_bytes]
+                self._queue.push(leaf)
+            freed += self._let_go(dropped)
+        return freed
+
+    def unlock(self, node: Node) -> None:
+        """Release one lock on the path to `node` (called by its handle)."""
+        self._touch(node)
+        step: Node | None = node
+        while step is not None:
+            assert step.locks > 0, "a path was unlocked twice"
+            step.locks -= 1
+            if step.locks == 0 and not step.is_detached:
+                self._evictable += len(step.pages)
+            if step.parent is None and not step.children and step.locks == 0:
+                self._forget_root(step)
+            step = step.parent
+        self._queue.push(node)
+        if node.is_detached and node.parent is not None:
+            self._queue.push(node.parent)
+
+    def check_integrity(self) -> None:
+        """Assert the tree's invariants: counts, references, order, locks, tails, and the queue."""
+        nodes = [node for root in self._roots.values() for node in self._below(root)]
+        held = [page for node in nodes for page in node.pages]
+        assert len(held) == len(set(held)) == self._held, "a page lies in the tree twice or is miscounted"
+        assert all(self.allocator.references(page) > 0 for page in held), "the tree holds a free page"
+        assert self._nodes == sum(1 for node in nodes if node.parent is not None), "nodes are miscounted"
+        unlocked = sum(len(node.pages) for node in nodes if node.locks == 0)
+        assert unlocked == self._evictable, f"evictable pages: {self._evictable} counted, {unlocked} there"
+        for node in nodes:
+            self._check_node(node)
+
+    def held_pages(self) -> list[int]:
+        """Every page the tree refers to, each once."""
+        return [page for root in self._roots.values() for node in self._below(root) for page in node.pages]
+
+    # -- walking -----------------------------------------------------------------------------------
+
+    def _root(self, salt: str) -> Node:
+        root = self._roots.get(salt)
+        if root is None:
+            root = self._roots[salt] = Node(None, b"", [], salt=salt)
+        return root
+
+    def _child(self, node: Node, key: bytes, offset: int) -> Node | None:
+        """The run that starts with the whole page at `offset`, if the key has one there."""
+        name = key[offset : offset + self._page_bytes]
+        return node.children.get(name) if len(name) == self._page_bytes else None
+
+    def _descend(self, node: Node, key: bytes) -> tuple[Node, int, list[int]]:
+        """Follow whole pages as far as they match, splitting the last run where the texts part."""
+        offset = 0
+        pages: list[int] = []
+        while (child := self._child(node, key, offset)) is not None:
+            if not key.startswith(child.key, offset):
+                shared = common_prefix_tokens(child.key, key[offset : offset + len(child.key)])
+                child = self._split(child, shared // self.page_tokens)
+            node = child
+            pages += child.pages
+            offset += len(child.key)
+        return node, offset, pages
+
+    def _best_partial(self, node: Node, rest: bytes) -> tuple[Node | None, int]:
+        """The child whose page shares most tokens with `rest`, which matches no whole page, and how many."""
+        best: Node | None = None
+        most = 0
+        if rest and node.order:
+            place = bisect_left(node.order, rest)
+            for name in node.order[max(0, place - 1) : place + 1]:
+                shared = common_prefix_tokens(name, rest)
+                if shared > most:
+                    best, most = node.children[name], shared
+        return best, most
+
+    def _below(self, root: Node) -> Iterator[Node]:
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(node.children.values())
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    def _name(self, node: Node) -> bytes:
+        return node.key[: self._page_bytes]
+
+    def _touch(self, node: Node) -> None:
+        self._clock += 1
+        node.last_used = self._clock
+
+    def _lock(self, node: Node) -> None:
+        step: Node | None = node
+        while step is not None:
+            if step.locks == 0:
+                self._evictable -= len(step.pages)
+            step.locks += 1
+            step = step.parent
+
+    def _split(self, node: Node, num_pages: int) -> Node:
+        """Cut `node` after `num_pages`; returns the new upper part. Handles stay with the lower one."""
+        parent = node.parent
+        assert parent is not None and 0 < num_pages < len(node.pages), "a run is split inside itself"
+        cut = num_pages * self._page_bytes
+        upper = Node(parent, node.key[:cut], node.pages[:num_pages])
+        upper.locks, upper.last_used = node.locks, node.last_used
+        parent.children[self._name(node)] = upper  # the same first page: the order stays
+        node.parent, node.key, node.pages = upper, node.key[cut:], node.pages[num_pages:]
+        upper.add_child(self._name(node), node)
+        self._nodes += 1
+        return upper
+
+    def _attach(self, parent: Node, key: bytes, pages: list[int]) -> Node:
+        """A new child of `parent`, in place of the tail that its key continues."""
+        node = Node(parent, key, pages)
+        name = self._name(node)
+        self.allocator.share(pages)  # before the tail goes: its page is often the same one, filled further
+        place = bisect_left(parent.order, name)
+        if place > 0 and name.startswith(parent.order[place - 1]):
+            self._let_go(self._drop_child(parent.children[parent.order[place - 1]]))
+        parent.add_child(name, node)
+        self._held += len(pages)
+        self._evictable += len(pages)
+        self._nodes += 1
+        self._touch(node)
+        self._queue.push(node)
+        return node
+
+    def _insert_tail(self, parent: Node, rest: bytes, page: int) -> Node:
+        place = bisect_left(parent.order, rest)
+        if place < len(parent.order) and parent.order[place].startswith(rest):
+            longer = parent.children[parent.order[place]]
+            self._touch(longer)
+            return longer if parent.order[place] == rest else parent
+        return self._attach(parent, rest, [page])
+
+    def _drop_child(self, child: Node) -> list[int]:
+        """Take a leaf out of the tree; returns its pages, whose references the caller lets go."""
+        assert child.parent is not None and not child.children, "only leaves are dropped"
+        child.parent.remove_child(self._name(child))
+        self._nodes -= 1
+        if child.locks:
+            self._evictable += len(child.pages)  # undone by `_let_go`: locked pages were not counted
+        if len(self._queue) > 2 * self._nodes + _SPARE_QUEUE_ENTRIES:
+            self._queue.drop_stale()
+        return child.pages
+
+    def _remove_leaf(self, leaf: Node) -> None:
+        parent = leaf.parent
+        assert parent is not None, "a root is never evicted"
+        self._drop_child(leaf)
+        parent.last_used = max(parent.last_used, leaf.last_used)
+        self._queue.push(parent)
+        if parent.parent is None and not parent.children and parent.locks == 0:
+            self._forget_root(parent)
+
+    def _let_go(self, pages: list[int]) -> int:
+        self._held -= len(pages)
+        self._evictable -= len(pages)
+        return self.allocator.release(pages)
+
+    def _forget_root(self, root: Node) -> None:
+        del self._roots[root.salt]
+
+    def _check_node(self, node: Node) -> None:
+        assert node.order == sorted(node.children), "the order of the children is wrong"
+        assert node.locks >= sum(child.locks for child in node.children.values()), "a path is half locked"
+        for name, child in node.children.items():
+            assert child.parent is node and self._name(child) == name, "a child is filed wrongly"
+            is_tail = len(child.key) < self._page_bytes
+            assert len(child.pages) * self._page_bytes == len(child.key) or (
+                is_tail and len(child.pages) == 1 and not child.children
+            ), "a run and its pages differ in length"
+        for left, right in zip(node.order, node.order[1:], strict=False):
+            assert not right.startswith(left), "a tail is the start of its sibling"
+        assert not node.is_evictable or node.is_queued, "an evictable leaf is not queued"

@@ -1,0 +1,13 @@
+"""Fixtures of the cache tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.token_pool import TokenPool
+
+
+@pytest.fixture
+def pool() -> TokenPool:
+    """64 pages of 4 tokens."""
+    return TokenPool(64, 4)
