@@ -1,1 +1,1 @@
-"""To be described by its owner."""
+"""The language of agent programs: states, generations, forks; no torch, no engine, no HTTP."""

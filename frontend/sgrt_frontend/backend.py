@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from sgrt_frontend.call import Call, Chunk, Description, Message, Score
+from sgrt_frontend.spelling import Spelling
 
 
 class Backend(Protocol):
@@ -27,6 +28,10 @@ class Backend(Protocol):
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of tokens; special tokens are left out, broken UTF-8 becomes U+FFFD."""
+        ...
+
+    def spelling(self) -> Spelling:
+        """The bytes of every token, indexed; built once and kept. `select` sums over spellings with it."""
         ...
 
     def begin_tokens(self) -> tuple[int, ...]:

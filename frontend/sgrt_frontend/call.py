@@ -93,7 +93,8 @@ class Call:
     """One request to a backend: continue `prompt` under `constraint`.
 
     `deadline_s` is seconds from submission. `cache_salt` separates prefix caches of different
-    tenants. Of two waiting calls the one with the higher `priority` goes first.
+    tenants. Of two waiting calls the one with the higher `priority` goes first. `label` says where in a
+    program the call stands; it is for traces and logs and never changes the outcome.
     """
 
     prompt: tuple[int, ...]
@@ -102,6 +103,7 @@ class Call:
     priority: int = 0
     deadline_s: float | None = None
     cache_salt: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

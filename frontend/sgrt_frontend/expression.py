@@ -1,0 +1,130 @@
+"""What a program appends to a state: constants, turns, and (in `gen` and `select`) calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Generic, NoReturn
+
+from typing_extensions import TypeVar
+
+from sgrt_frontend.call import Role
+from sgrt_frontend.errors import InvalidRequest
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Expression:
+    """Something that can stand on the right of `s +=`; expressions and strings join with `+`."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Expression | str) -> Joined:
+        return Joined(parts=(*_parts(self), *_parts(expression_of(other))))
+
+    def __radd__(self, other: str) -> Joined:
+        return Joined(parts=(*_parts(expression_of(other)), *_parts(self)))
+
+
+class Var(Generic[T_co]):
+    """A variable of a state as a typed handle: `s[handle]` waits for its value, of type T.
+
+    `name` is empty for a variable that only its handle reaches.
+    """
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The name under which `s["name"]` finds the value."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Expression):
+    """Text the program fixes. `is_special` text may spell special tokens; text of users never does."""
+
+    text: str
+    is_special: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(Expression):
+    """Expressions one after the other."""
+
+    parts: tuple[Expression, ...]
+
+    def __iter__(self) -> Iterator[Expression]:
+        return iter(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Expression):
+    """A whole chat turn: the role's marks around `body`."""
+
+    role: Role
+    body: Expression
+
+
+def expression_of(value: object) -> Expression:
+    """The expression a value stands for.
+
+    Raises:
+        TypeError: the value is neither text nor an expression.
+    """
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, str):
+        return Constant(value)
+    if isinstance(value, AbstractContextManager):
+        raise TypeError("a turn opened by `s.user()` is used with `with`; to append one, write `user(...)`")
+    raise TypeError(
+        f"a state takes text and expressions, not {type(value).__name__} ({value!r}); "
+        "convert it yourself, for instance with str(...)"
+    )
+
+
+def _parts(expression: Expression) -> tuple[Expression, ...]:
+    return expression.parts if isinstance(expression, Joined) else (expression,)
+
+
+def system(body: Expression | str) -> Turn:
+    """A system turn: `s += system("You are terse.")`."""
+    return Turn(Role.SYSTEM, expression_of(body))
+
+
+def user(body: Expression | str) -> Turn:
+    """A user turn."""
+    return Turn(Role.USER, expression_of(body))
+
+
+def assistant(body: Expression | str) -> Turn:
+    """An assistant turn: `s += assistant(gen("answer"))`."""
+    return Turn(Role.ASSISTANT, expression_of(body))
+
+
+def tool(body: Expression | str) -> Turn:
+    """A turn with the result of a tool, for models whose template has such turns."""
+    return Turn(Role.TOOL, expression_of(body))
+
+
+def mark(text: str) -> Constant:
+    """Template text: marks such as `<think>` become the model's special tokens.
+
+    Never pass text of users: it could then speak with the voice of the template.
+    """
+    return Constant(text, is_special=True)
+
+
+def image(source: object) -> NoReturn:
+    """Refused: the models that sgrt runs read text only.
+
+    Raises:
+        InvalidRequest: always.
+    """
+    raise InvalidRequest(
+        f"image: cannot append {source!r}: the models that sgrt runs read text only; "
+        "describe the image in words",
+        param="image",
+    )

@@ -1,0 +1,135 @@
+"""JSON Schemas of Python types, closed and free of annotations that say nothing about shape."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from collections.abc import Mapping
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import typing_extensions
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from sgrt_frontend.errors import InvalidRequest
+
+# Pydantic writes these beside the shape. They constrain nothing, so a compiler that refuses what it
+# does not enforce should not have to know them.
+_ANNOTATIONS = frozenset({"title", "default", "discriminator", "examples", "deprecated", "readOnly", "writeOnly"})
+_STRING_KEYS = frozenset({"str", "any", "literal", "enum"})
+
+
+class _ClosedSchema(GenerateJsonSchema):
+    """Pydantic's generator, refusing what JSON text cannot carry back."""
+
+    def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
+        return self.handle_invalid_for_json_schema(schema, "bytes have no JSON text; use str")
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        keys = schema.get("keys_schema")
+        if keys is not None and keys["type"] not in _STRING_KEYS:
+            return self.handle_invalid_for_json_schema(
+                schema, f"keys of a JSON object are strings, not {keys['type']}; use dict[str, ...]"
+            )
+        return super().dict_schema(schema)
+
+
+def adapter_of(annotation: object) -> TypeAdapter[Any]:
+    """A pydantic adapter for any type a program may ask for.
+
+    Raises:
+        InvalidRequest: the type cannot be described.
+    """
+    try:
+        return TypeAdapter(_portable(annotation))
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise InvalidRequest(f"type: {annotation!r} has no JSON form: {error.message}", param="type") from error
+
+
+def schema_of(adapter: TypeAdapter[Any]) -> dict[str, object]:
+    """The JSON Schema of an adapter's type; objects with named properties are closed.
+
+    Raises:
+        InvalidRequest: a part of the type has no JSON text.
+    """
+    try:
+        schema = adapter.json_schema(schema_generator=_ClosedSchema)
+    except PydanticInvalidForJsonSchema as error:
+        raise InvalidRequest(f"type: {error.message}", param="type") from error
+    cleaned = _clean(schema, is_schema=True)
+    assert isinstance(cleaned, dict), "a schema is an object"
+    return cleaned
+
+
+def schema_text(schema: Mapping[str, object] | bool) -> str:
+    """A schema as JSON text, keys in the order given.
+
+    Raises:
+        InvalidRequest: the schema holds values that are not JSON.
+    """
+    try:
+        return json.dumps(schema, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(f"schema: not a JSON value: {error}", param="schema") from error
+
+
+# Keywords whose values map names to schemas; names in them are never annotations.
+_NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
+_VALUES = frozenset({"const", "enum", "required"})
+
+
+def _clean(node: object, *, is_schema: bool) -> object:
+    if isinstance(node, list):
+        return [_clean(item, is_schema=is_schema) for item in node]
+    if not isinstance(node, dict):
+        return node
+    cleaned: dict[str, object] = {}
+    for key, value in node.items():
+        if is_schema and key in _ANNOTATIONS:
+            continue
+        if is_schema and key in _VALUES:
+            cleaned[key] = value
+            continue
+        cleaned[key] = _clean(value, is_schema=not (is_schema and key in _NAMED_SCHEMAS))
+    if is_schema and "properties" in cleaned:
+        cleaned.setdefault("additionalProperties", False)
+    return cleaned
+
+
+def _portable(annotation: object) -> Any:
+    """The annotation with `typing.TypedDict`, which pydantic refuses before Python 3.12, made portable."""
+    if typing.is_typeddict(annotation):
+        return _portable_typed_dict(annotation)
+    origin = get_origin(annotation)
+    if origin is None or origin is typing.Literal:
+        return annotation
+    arguments = get_args(annotation)
+    if origin is Annotated:
+        return Annotated[(_portable(arguments[0]), *arguments[1:])]
+    converted = tuple(_portable(argument) for argument in arguments)
+    if converted == arguments:
+        return annotation
+    if origin is types.UnionType or origin is Union:
+        return Union[converted]  # noqa: UP007 - built from a runtime tuple
+    return origin[converted]
+
+
+def _portable_typed_dict(annotation: Any) -> Any:
+    hints = typing_extensions.get_type_hints(annotation, include_extras=True)
+    required: frozenset[str] = annotation.__required_keys__
+    fields = {}
+    for name, hint in hints.items():
+        inner = _portable(_without_requirement(hint))
+        fields[name] = (
+            typing_extensions.Required[inner] if name in required else typing_extensions.NotRequired[inner]
+        )
+    return typing_extensions.TypedDict(annotation.__name__, fields)  # type: ignore[operator]  # dynamic form
+
+
+def _without_requirement(hint: object) -> object:
+    if get_origin(hint) in (typing.Required, typing.NotRequired):
+        return get_args(hint)[0]
+    return hint

@@ -1,0 +1,161 @@
+"""What a type asks of generated text, and how the text becomes a value of that type."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
+
+from pydantic import TypeAdapter, ValidationError
+
+from sgrt_frontend.errors import InvalidRequest
+from sgrt_frontend.types.json_schema import adapter_of, schema_of, schema_text
+from sgrt_grammars.constraint import Choice, Constraint, JsonSchema, Regex
+
+T = TypeVar("T")
+
+
+class ValueMismatch(ValueError):
+    """Generated text has the right shape but a validator of the type refuses the value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape(Generic[T]):
+    """The text of values of type T.
+
+    `stop` are strings that end the text (besides the program's own). `is_json` says that text is
+    JSON, so that partial values can be read while it streams.
+    """
+
+    name: str
+    constraint: Constraint | None
+    parse: Callable[[str], T]
+    stop: tuple[str, ...] = ()
+    is_json: bool = False
+    adapter: TypeAdapter[Any] | None = None
+
+
+# A number in running text ends where a model goes on with something else. Were only the end token
+# allowed after it, a model that would rather write " years" is pushed into further digits. So one of
+# these may follow, and ends the text as a stop string: it is never part of the value or the state.
+_AFTER_NUMBER = (" ", "\t", "\n", ",", ";", ":", "!", "?", ")", "]", "}", '"', "'", "/", "%")
+_AFTER_INTEGER = (*_AFTER_NUMBER, ".")
+_ANY = r"[\s\S]*"
+
+
+def _then(ends: tuple[str, ...]) -> str:
+    members = "".join("\\" + end if end in "]^\\-" else end for end in ends)
+    return f"(?:[{members}]{_ANY})?"
+
+
+_INTEGER = r" ?-?(?:0|[1-9][0-9]{0,17})" + _then(_AFTER_INTEGER)
+_NUMBER = r" ?-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?" + _then(_AFTER_NUMBER)
+
+STRING: Shape[str] = Shape(name="str", constraint=None, parse=str)
+
+
+def shape_of(annotation: object) -> Shape[Any]:
+    """The shape of a Python type, or of a JSON Schema given as a mapping.
+
+    Bare `int`, `float` and `bool` are number and truth text, bare `str` is free text, enums and
+    literals of strings are a choice; everything else is compact JSON.
+
+    Raises:
+        InvalidRequest: the type has no text form.
+    """
+    if annotation is str:
+        return STRING
+    if annotation is bool:
+        return Shape(
+            name="bool", constraint=Regex(pattern=" ?(?:true|false)"), parse=lambda text: text.strip() == "true"
+        )
+    if annotation is int:
+        return Shape(name="int", constraint=Regex(pattern=_INTEGER), parse=_integer, stop=_AFTER_INTEGER)
+    if annotation is float:
+        return Shape(name="float", constraint=Regex(pattern=_NUMBER), parse=_number, stop=_AFTER_NUMBER)
+    if isinstance(annotation, Mapping):
+        return _schema_shape(annotation)
+    return _choice_shape(annotation) or _typed_shape(annotation)
+
+
+def json_shape(annotation: object) -> Shape[Any]:
+    """The shape of a type written as JSON, scalars included: what `schema=` asks for."""
+    if isinstance(annotation, Mapping):
+        return _schema_shape(annotation)
+    return _typed_shape(annotation)
+
+
+def text_shape(constraint: Constraint) -> Shape[str]:
+    """The shape of plain text under a constraint."""
+    return Shape(name="str", constraint=constraint, parse=str)
+
+
+def _integer(text: str) -> int:
+    return int(text.strip())
+
+
+def _number(text: str) -> float:
+    return float(text.strip())
+
+
+def _choice_shape(annotation: object) -> Shape[Any] | None:
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        members = {_member_text(member): member for member in annotation}
+        return _choice(annotation.__name__, members)
+    if get_origin(annotation) is Literal:
+        options = get_args(annotation)
+        if all(isinstance(option, str) and option for option in options):
+            return _choice(str(annotation), {option: option for option in options})
+    return None
+
+
+def _member_text(member: enum.Enum) -> str:
+    value = member.value
+    return value if isinstance(value, str) and value else json.dumps(value, default=lambda _: member.name)
+
+
+def _choice(name: str, members: Mapping[str, object]) -> Shape[Any]:
+    return Shape(name=name, constraint=Choice(options=tuple(members)), parse=members.__getitem__)
+
+
+def _typed_shape(annotation: object) -> Shape[Any]:
+    adapter = adapter_of(annotation)
+    name = getattr(annotation, "__name__", str(annotation))
+
+    def parse(text: str) -> object:
+        try:
+            value: object = adapter.validate_json(text)
+        except ValidationError as error:
+            raise ValueMismatch(f"{text!r} is not a valid {name}: {error}") from error
+        return value
+
+    constraint = JsonSchema(text=schema_text(schema_of(adapter)))
+    return Shape(name=name, constraint=constraint, parse=parse, is_json=True, adapter=adapter)
+
+
+def _schema_shape(schema: Mapping[str, object]) -> Shape[Any]:
+    text = schema_text(dict(schema))
+
+    def parse(text: str) -> object:
+        try:
+            value: object = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueMismatch(f"{text!r} is not JSON: {error}") from error
+        return value
+
+    return Shape(name="json", constraint=JsonSchema(text=text), parse=parse, is_json=True)
+
+
+def require_type(annotation: object) -> None:
+    """Refuse what is plainly not a type.
+
+    Raises:
+        InvalidRequest: a string or number was passed where a type belongs.
+    """
+    if isinstance(annotation, str | int | float | list | tuple):
+        raise InvalidRequest(
+            f"type: {annotation!r} is a value, not a type; pass a type such as int, or use choice=, regex=",
+            param="type",
+        )
