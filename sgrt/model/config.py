@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sgrt.errors import CorruptModel
@@ -61,7 +62,9 @@ class ModelConfig:
     def __post_init__(self) -> None:
         for name in ("hidden", "heads", "kv_heads", "head_dim", "intermediate", "vocabulary", "context"):
             if getattr(self, name) < 1:
-                raise CorruptModel(f"{self.architecture}: {name} is {getattr(self, name)}, must be at least 1")
+                raise CorruptModel(
+                    f"{self.architecture}: {name} is {getattr(self, name)}, must be at least 1"
+                )
         if not self.layers:
             raise CorruptModel(f"{self.architecture}: the model has no layers")
         if self.heads % self.kv_heads:
@@ -69,12 +72,14 @@ class ModelConfig:
                 f"{self.architecture}: {self.heads} heads are not a multiple of {self.kv_heads} kv_heads"
             )
         if self.head_dim % 2:
-            raise CorruptModel(f"{self.architecture}: head_dim {self.head_dim} is odd, rotary pairs need it even")
+            raise CorruptModel(
+                f"{self.architecture}: head_dim {self.head_dim} is odd, rotary pairs need it even"
+            )
 
     @property
     def query_scale(self) -> float:
         """The factor on query times key."""
-        return self.head_dim**-0.5 if self.attention_scale is None else self.attention_scale
+        return 1.0 / math.sqrt(self.head_dim) if self.attention_scale is None else self.attention_scale
 
     @property
     def query_width(self) -> int:
