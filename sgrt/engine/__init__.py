@@ -1,1 +1,1 @@
-"""To be described by its owner."""
+"""The engine: scheduler, sequences, runner, sampler, output and the loop that joins them."""

@@ -1,0 +1,66 @@
+"""The KV pool: the only owner of the tensors that keys and values lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sgrt_kernels.layout import PagedLayer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolShape:
+    """Sizes of a pool. All layers are alike."""
+
+    num_layers: int
+    num_pages: int
+    page_tokens: int
+    kv_heads: int
+    head_dim: int
+
+    def bytes_per_token(self, dtype: torch.dtype) -> int:
+        """Bytes that the keys and values of one token take in all layers together."""
+        return 2 * self.num_layers * self.kv_heads * self.head_dim * dtype.itemsize
+
+
+class KVPool:
+    """Pages of keys and values of all layers, one allocation.
+
+    Pages start as zeros: a kernel may read past a sequence's last token inside its last page, and a
+    masked weight of 0 times uninitialized memory could be NaN. Zeroed memory is not touched by the
+    system until it is written, so a large pool costs nothing before it is used.
+    """
+
+    def __init__(self, shape: PoolShape, *, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
+        self.shape = shape
+        self._storage: Tensor = torch.zeros(
+            (shape.num_layers, 2, shape.num_pages, shape.page_tokens, shape.kv_heads, shape.head_dim),
+            dtype=dtype,
+            device=device,
+        )
+        self.layers: tuple[PagedLayer, ...] = tuple(
+            PagedLayer(keys=layer[0], values=layer[1]) for layer in self._storage
+        )
+
+    @property
+    def page_tokens(self) -> int:
+        """Tokens a page holds."""
+        return self.shape.page_tokens
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of keys and values."""
+        return self._storage.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the pages lie."""
+        return self._storage.device
+
+    def copy_pages(self, copies: Sequence[tuple[int, int, int]]) -> None:
+        """For each `(source, target, num_tokens)` copy the first tokens of a page, in all layers, in order."""
+        for source, target, num_tokens in copies:
+            self._storage[:, :, target, :num_tokens] = self._storage[:, :, source, :num_tokens]

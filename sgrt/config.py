@@ -1,0 +1,134 @@
+"""What a user may set on an engine, and the limits that follow once the model is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sgrt.errors import InvalidRequest
+
+ComputeMode = Literal["auto", "float32"]
+KvCacheDtype = Literal["auto", "float32", "bf16"]
+
+_LARGEST_DEFAULT_POOL_TOKENS = 131_072
+
+
+def _require(is_valid: bool, param: str, message: str) -> None:
+    if not is_valid:
+        raise InvalidRequest(f"{param}: {message}", param=param)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """Settings of an in-process engine. None and "auto" are resolved when the model is known.
+
+    `model` is a name `sgrt pull` knows, a `.gguf` file or a Hugging Face folder. `compute="float32"` is
+    the exact mode parity tests use. `context_tokens` caps prompt plus output of one request.
+    `num_pages` is the size of the KV pool; by default it takes `memory_fraction` of the memory that is
+    available. `step_tokens` is the most one forward pass computes; longer prompts are
+    computed in chunks that end at page borders. `aging_s` is the waiting time that counts as one level of
+    priority. `checks_integrity` verifies every count after every step (slow; for tests).
+
+    Raises:
+        InvalidRequest: a value is out of range; the message names the field.
+    """
+
+    model: str = "smollm2"
+    compute: ComputeMode = "auto"
+    kv_cache_dtype: KvCacheDtype = "auto"
+    device: str = "cpu"
+    threads: int | None = None
+    context_tokens: int | None = None
+    page_tokens: int = 32
+    num_pages: int | None = None
+    memory_fraction: float = 0.4
+    max_running: int = 64
+    step_tokens: int = 512
+    max_draft_tokens: int = 32
+    prefix_caching: bool = True
+    aging_s: float = 10.0
+    seed: int | None = None
+    verbose: bool = False
+    checks_integrity: bool = False
+
+    def __post_init__(self) -> None:
+        _require(self.compute in ("auto", "float32"), "compute", 'must be "auto" or "float32"')
+        _require(
+            self.kv_cache_dtype in ("auto", "float32", "bf16"),
+            "kv_cache_dtype",
+            'must be "auto", "float32" or "bf16"',
+        )
+        _require(self.threads is None or self.threads >= 1, "threads", "must be at least 1")
+        _require(
+            self.context_tokens is None or self.context_tokens >= 2, "context_tokens", "must be at least 2"
+        )
+        _require(1 <= self.page_tokens <= 1024, "page_tokens", "must lie in [1, 1024]")
+        _require(self.num_pages is None or self.num_pages >= 1, "num_pages", "must be at least 1")
+        _require(0.0 < self.memory_fraction <= 0.95, "memory_fraction", "must lie in (0, 0.95]")
+        _require(self.max_running >= 1, "max_running", "must be at least 1")
+        _require(
+            self.step_tokens >= self.max_running + self.page_tokens,
+            "step_tokens",
+            f"must be at least max_running + page_tokens = {self.max_running + self.page_tokens}, "
+            "so that every running request and one page of a prompt fit a step",
+        )
+        _require(self.max_draft_tokens >= 0, "max_draft_tokens", "must be at least 0")
+        _require(self.aging_s > 0, "aging_s", "must be positive")
+        _require(self.seed is None or 0 <= self.seed < 2**63, "seed", "must lie in [0, 2**63)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Sizes the scheduler works within, all resolved."""
+
+    context_tokens: int
+    num_pages: int
+    page_tokens: int
+    max_running: int
+    step_tokens: int
+    max_draft_tokens: int
+    aging_s: float = 10.0
+
+    @property
+    def pool_tokens(self) -> int:
+        """Tokens whose keys and values fit the pool."""
+        return self.num_pages * self.page_tokens
+
+
+def resolve_limits(
+    config: EngineConfig, *, model_context_tokens: int, bytes_per_token: int, available_bytes: int
+) -> Limits:
+    """The limits of `config` for a model of this context and size of keys and values.
+
+    The pool takes the asked fraction of `available_bytes`, but not more than every running request
+    could use, nor more than 131 072 tokens unless `num_pages` asks for it.
+
+    Raises:
+        InvalidRequest: the context is longer than the model's, or not even one page fits the memory.
+    """
+    context = config.context_tokens or model_context_tokens
+    _require(
+        context <= model_context_tokens,
+        "context_tokens",
+        f"{context} is more than the model's context of {model_context_tokens} tokens",
+    )
+    pages = config.num_pages
+    if pages is None:
+        affordable = int(available_bytes * config.memory_fraction) // bytes_per_token
+        useful = min(context * config.max_running, max(_LARGEST_DEFAULT_POOL_TOKENS, context))
+        pages = min(affordable, useful) // config.page_tokens
+        _require(
+            pages >= 1,
+            "memory_fraction",
+            f"{config.memory_fraction} of {available_bytes} available bytes holds no page of "
+            f"{config.page_tokens} tokens ({bytes_per_token} bytes each); free memory or set num_pages",
+        )
+    return Limits(
+        context_tokens=context,
+        num_pages=pages,
+        page_tokens=config.page_tokens,
+        max_running=config.max_running,
+        step_tokens=config.step_tokens,
+        max_draft_tokens=config.max_draft_tokens,
+        aging_s=config.aging_s,
+    )

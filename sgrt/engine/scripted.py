@@ -1,0 +1,78 @@
+"""A runner whose logits come from a script: the seam for tests of engine, streaming and server.
+
+Everything but the model is real: scheduling, paging, masks, penalties, stops and limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from sgrt.engine.plan import Plan
+
+Script = Callable[[Sequence[int], Sequence[int]], Mapping[int, float]]
+"""Prompt and output so far to the logits of the next token; what is not named has logit 0."""
+
+_PREFERRED_LOGIT = 30.0
+
+
+def continue_with(tokens: Sequence[int], *, end_token_id: int) -> Script:
+    """A script that prefers `tokens` one after the other whatever the prompt, then `end_token_id` for ever.
+
+    Which of them is next depends on the number of tokens generated alone: a mask may force
+    other tokens and the script goes on.
+    """
+    reply = tuple(tokens)
+
+    def script(prompt: Sequence[int], output: Sequence[int]) -> Mapping[int, float]:
+        place = len(output)
+        return {reply[place] if place < len(reply) else end_token_id: _PREFERRED_LOGIT}
+
+    return script
+
+
+class ScriptedRunner:
+    """Runs a script under the engine's real paging: the pages hold token ids, read back through the plan.
+
+    A paging mistake therefore changes what the script sees, as it would change a model's output.
+    """
+
+    def __init__(self, script: Script, *, vocabulary_tokens: int, num_pages: int, page_tokens: int) -> None:
+        self._script = script
+        self._vocabulary_tokens = vocabulary_tokens
+        self._page_tokens = page_tokens
+        self._pages = [[_UNWRITTEN] * page_tokens for _ in range(num_pages)]
+        self.num_steps = 0
+
+    @property
+    def vocabulary_tokens(self) -> int:
+        """Width of the logits."""
+        return self._vocabulary_tokens
+
+    def run(self, plan: Plan) -> Tensor:
+        """Logits [rows, vocabulary] float32 of the plan's wanted positions."""
+        self.num_steps += 1
+        for copy in plan.copies:
+            count = copy.num_tokens
+            target = self._pages[copy.target]
+            target[:] = [*self._pages[copy.source][:count], *[_UNWRITTEN] * (self._page_tokens - count)]
+        for span in plan.spans:
+            for position, token in enumerate(span.tokens, span.start):
+                page = self._pages[span.pages[position // self._page_tokens]]
+                page[position % self._page_tokens] = token
+        logits = torch.zeros(plan.num_logit_rows, self._vocabulary_tokens)
+        row = 0
+        for span in plan.spans:
+            seen = [token for page in span.pages for token in self._pages[page]]
+            for offset in range(span.logits_from, len(span.tokens)):
+                end = span.start + offset + 1
+                wanted = self._script(seen[: span.prompt_tokens], seen[span.prompt_tokens : end])
+                for token, logit in wanted.items():
+                    logits[row, token] = logit
+                row += 1
+        return logits
+
+
+_UNWRITTEN = 0xFFFF_FFFF

@@ -1,0 +1,41 @@
+"""What the engine was asked to do: frozen, from admission to finish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sgrt_frontend.call import SamplingParams
+from sgrt_grammars.constraint import Constraint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Continue `prompt`, or score it.
+
+    `arrival_s` and `deadline_s` are readings of the engine's monotonic clock. `score_from` asks for the
+    log-probabilities of the prompt's own tokens from that position on (at least 1, since the first
+    token has no distribution) and generates nothing.
+    """
+
+    id: int
+    prompt: tuple[int, ...]
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    max_tokens: int
+    seed: int = 0
+    constraint: Constraint | None = None
+    priority: int = 0
+    arrival_s: float = 0.0
+    deadline_s: float | None = None
+    cache_salt: str = ""
+    score_from: int | None = None
+
+    @property
+    def reusable_tokens(self) -> int:
+        """How much of the prompt may come from the cache.
+
+        The position before each wanted logit row has to be computed: the last one for generation, those
+        from `score_from - 1` on for scoring. A request that only warms the cache needs none.
+        """
+        if self.score_from is not None:
+            return self.score_from - 1
+        return len(self.prompt) - 1 if self.max_tokens else len(self.prompt)
