@@ -1,10 +1,97 @@
-"""How keys and values lie in memory: the one description that models, kernels and the pool share."""
+"""How keys and values lie in memory: the one description that models, kernels and the pool share.
+
+A layer has *exact* pages in the dtype of the computation and, where the cache is quantized, *sealed* pages beside
+them. The page a sequence is writing is exact; a full page is sealed once and never changes. A query reads the page it
+lies in exact and earlier pages sealed, whatever chunk it came in, so a cached prefix and a computed one read alike.
+
+        sealed page 0   sealed page 1   exact page
+        [ 0 ... 31 ]    [ 32 ... 63 ]   [ 64 ... 70 ]  <- the query at 70 reads this
+
+Shapes are logical: a GPU pool may order the memory of a page differently (`torch.permute`d views), the kernels
+take strides.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+
+from sgrt_kernels.scale_code import decode_scales
+
+SEALED_DTYPES = (torch.int8, torch.float8_e4m3fn)
+LARGEST_KEY_VALUE = 65504.0  # what may be stored; half-precision kernels read it without overflow
+
+
+class LayoutError(ValueError):
+    """Pages of a shape or dtype that the kernels cannot hold."""
+
+
+def code_range(dtype: torch.dtype) -> float:
+    """The largest magnitude a sealed element of `dtype` takes: 127 for int8 (symmetric), 448 for float8_e4m3fn."""
+    if dtype == torch.int8:
+        return 127.0
+    if dtype == torch.float8_e4m3fn:
+        return 448.0
+    raise LayoutError(f"pages cannot be sealed as {dtype}: use one of {', '.join(map(str, SEALED_DTYPES))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageShape:
+    """What a page of one layer holds."""
+
+    page_tokens: int
+    kv_heads: int
+    head_dim: int
+
+    def exact_bytes(self, dtype: torch.dtype) -> int:
+        """Bytes of one exact page of one layer, keys and values together."""
+        return 2 * self.page_tokens * self.kv_heads * self.head_dim * dtype.itemsize
+
+    def sealed_bytes(self) -> int:
+        """Bytes of one sealed page of one layer: a byte per element, and the scales and offsets beside them."""
+        elements = 2 * self.page_tokens * self.kv_heads * self.head_dim
+        key_scales_and_offsets = 2 * self.kv_heads * self.head_dim + 2 * self.kv_heads
+        value_scales = 2 * self.page_tokens * self.kv_heads
+        return elements + key_scales_and_offsets + value_scales
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedPages:
+    """Full pages of one layer, quantized; scales and offsets lie with the page and are measured from what it holds.
+
+        key   = keys * decode_scales(key_scales) + key_offsets * key_offset_scales
+        value = values * value_scales
+
+    A channel of the keys has its own scale and midpoint within a page, because a few channels are far larger than
+    the rest and many are far from zero; values have one scale per token and head.
+    """
+
+    keys: Tensor  # [pages, page_tokens, kv_heads, head_dim] int8 or float8_e4m3fn
+    key_scales: Tensor  # [pages, kv_heads, head_dim] uint8, see scale_code
+    key_offsets: Tensor  # [pages, kv_heads, head_dim] float8_e4m3fn
+    key_offset_scales: Tensor  # [pages, kv_heads] bfloat16
+    values: Tensor  # [pages, page_tokens, kv_heads, head_dim], the keys' dtype
+    value_scales: Tensor  # [pages, page_tokens, kv_heads] bfloat16
+
+    @property
+    def page_tokens(self) -> int:
+        """Tokens a page holds."""
+        return self.keys.shape[1]
+
+    def dequantized_keys(self, pages: Tensor) -> Tensor:
+        """Keys of `pages` [...] int64 as float32 [..., page_tokens, kv_heads, head_dim]."""
+        scales = decode_scales(self.key_scales[pages])
+        offsets = (
+            self.key_offsets[pages].to(torch.float32)
+            * self.key_offset_scales[pages].to(torch.float32)[..., None]
+        )
+        return self.keys[pages].to(torch.float32) * scales.unsqueeze(-3) + offsets.unsqueeze(-3)
+
+    def dequantized_values(self, pages: Tensor) -> Tensor:
+        """Values of `pages` [...] int64 as float32 [..., page_tokens, kv_heads, head_dim]."""
+        return self.values[pages].to(torch.float32) * self.value_scales[pages].to(torch.float32)[..., None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +103,73 @@ class PagedLayer:
 
     keys: Tensor  # [pages, page_tokens, kv_heads, head_dim]
     values: Tensor  # [pages, page_tokens, kv_heads, head_dim]
+    sealed: SealedPages | None = None  # present where full pages are quantized; its page ids are their own
 
     @property
     def page_tokens(self) -> int:
         """Tokens a page holds."""
         return self.keys.shape[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSeals:
+    """What a step over sealed pages needs beside the page table, which then names sealed pages.
+
+    A step writes its tokens into exact pages, seals those it fills, then attends:
+
+        own_pages[i, m]   the exact page in which sequence i keeps page first_own_page + m, where
+                          first_own_page = (context_length - chunk_length) // page_tokens
+    """
+
+    sources: Tensor  # [seals] int64, exact pages full after this step's writes
+    targets: Tensor  # [seals] int64, the sealed pages they are quantized into, all different
+    own_pages: Tensor  # [sequences, max_own_pages] int32; entries past a sequence's last page are 0
+
+
+def exact_layer(
+    pages: int, shape: PageShape, *, dtype: torch.dtype, device: torch.device | str
+) -> PagedLayer:
+    """A layer of `pages` exact pages, zeroed."""
+    size = (pages, shape.page_tokens, shape.kv_heads, shape.head_dim)
+    return PagedLayer(
+        keys=torch.zeros(size, dtype=dtype, device=device),
+        values=torch.zeros(size, dtype=dtype, device=device),
+    )
+
+
+def sealed_pages(
+    pages: int,
+    shape: PageShape,
+    *,
+    dtype: torch.dtype,
+    device: torch.device | str,
+    transposed_values: bool = False,
+) -> SealedPages:
+    """`pages` sealed pages of one layer, zeroed.
+
+    With `transposed_values` a (page, head) is contiguous, keys token by token and values channel by channel, the
+    order in which tensor cores read both operands without shuffles. Raises LayoutError for a dtype not in
+    SEALED_DTYPES.
+    """
+    code_range(dtype)
+    tokens, heads, channels = shape.page_tokens, shape.kv_heads, shape.head_dim
+
+    def zeros(size: tuple[int, ...], kind: torch.dtype) -> Tensor:
+        return torch.zeros(size, dtype=kind, device=device)
+
+    if transposed_values:
+        keys = zeros((pages, heads, tokens, channels), dtype).permute(0, 2, 1, 3)
+        values = zeros((pages, heads, channels, tokens), dtype).permute(0, 3, 1, 2)
+        value_scales = zeros((pages, heads, tokens), torch.bfloat16).permute(0, 2, 1)
+    else:
+        keys = zeros((pages, tokens, heads, channels), dtype)
+        values = zeros((pages, tokens, heads, channels), dtype)
+        value_scales = zeros((pages, tokens, heads), torch.bfloat16)
+    return SealedPages(
+        keys=keys,
+        key_scales=zeros((pages, heads, channels), torch.uint8),
+        key_offsets=zeros((pages, heads, channels), torch.float8_e4m3fn),
+        key_offset_scales=zeros((pages, heads), torch.bfloat16),
+        values=values,
+        value_scales=value_scales,
+    )

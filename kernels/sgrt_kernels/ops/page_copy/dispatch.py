@@ -1,0 +1,21 @@
+"""Chooses how to copy, by the pages' device."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from sgrt_kernels.device import KernelBackend, kernel_backend, triton_kernels
+from sgrt_kernels.layout import PagedLayer
+from sgrt_kernels.ops.page_copy import reference
+
+
+def page_copy(layer: PagedLayer, sources: Tensor, targets: Tensor, lengths: Tensor) -> None:
+    """Copy the first `lengths` tokens of the exact pages `sources` into the exact pages `targets`.
+
+    sources, targets, lengths: [copies] int64; targets are all different, and none is a source. Tokens past a length
+    keep what they held.
+    """
+    if kernel_backend(layer.keys) is KernelBackend.TRITON:
+        triton_kernels("page_copy").page_copy(layer, sources, targets, lengths)
+    else:
+        reference.page_copy(layer, sources, targets, lengths)
