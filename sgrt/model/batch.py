@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from sgrt_kernels.layout import PagedLayer
+from sgrt_kernels.layout import PagedLayer, PageSeals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,3 +28,6 @@ class Batch:
     page_table: Tensor  # [sequences, max_pages] int32; entries past a sequence's last page are 0
     logit_rows: Tensor  # [rows] int64, the token rows whose logits are wanted
     layers: tuple[PagedLayer, ...]  # one per model layer
+    # Where the layers have sealed pages: `page_table` names sealed pages, `slots` exact ones, and each layer
+    # writes its tokens, seals `seals.sources` into `seals.targets` (page_seal), then attends (sealed_attention).
+    seals: PageSeals | None = None
