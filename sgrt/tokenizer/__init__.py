@@ -1,1 +1,1 @@
-"""To be described by its owner."""
+"""Text to tokens and back, and chats to tokens by the model's own template."""

@@ -1,0 +1,40 @@
+"""SentencePiece vocabularies: pieces, their bytes, and the merges their scores imply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+SPACE = "\u2581"
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+def bytes_of(piece: str) -> bytes:
+    """The bytes a piece stands for: one byte for `<0xNN>`, otherwise its text with U+2581 as a space."""
+    byte = _BYTE.fullmatch(piece)
+    if byte is not None:
+        return bytes([int(byte[1], 16)])
+    return piece.replace(SPACE, " ").encode()
+
+
+def merges_of(pieces: Sequence[tuple[str, float]]) -> list[tuple[str, str]]:
+    """The merges that build pieces of two or more characters, best score first.
+
+    SentencePiece joins, of all neighbours whose union is a piece, those whose union scores highest. The same as a
+    ranked list of merges: every cut of every piece into two pieces, ordered by the score of the whole (equal
+    scores by where the parts stand in the vocabulary).
+    """
+    ranks = {piece: rank for rank, (piece, _) in enumerate(pieces)}
+    order = sorted(range(len(pieces)), key=lambda rank: -pieces[rank][1])
+    merges: list[tuple[str, str]] = []
+    for rank in order:
+        piece = pieces[rank][0]
+        cuts = [
+            (piece[:cut], piece[cut:])
+            for cut in range(1, len(piece))
+            if piece[:cut] in ranks and piece[cut:] in ranks
+        ]
+        if len(cuts) > 1:
+            cuts.sort(key=lambda parts: (ranks[parts[0]], ranks[parts[1]]))
+        merges += cuts
+    return merges
