@@ -1,0 +1,130 @@
+"""The ASGI application: routes, keys, counts, and errors in one shape on every path."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sgrt.server import basics
+from sgrt.server.chat import chat_completions
+from sgrt.server.completions import completions
+from sgrt.server.config import ServerConfig
+from sgrt.server.endpoint import Endpoint, EndpointLimits, Incoming
+from sgrt.server.errors import ApiError
+from sgrt.server.replies import Reply, error_reply
+from sgrt.server.service import Service
+from sgrt_frontend.backend import Backend
+
+ServiceHandler = Callable[[Service, Incoming], Awaitable[Reply]]
+
+_ROUTES: tuple[tuple[str, str, ServiceHandler], ...] = (
+    ("POST", "/v1/chat/completions", chat_completions),
+    ("POST", "/v1/completions", completions),
+    ("GET", "/v1/models", basics.models),
+    ("GET", "/v1/models/{name:path}", basics.model),
+    ("GET", "/health", basics.health),
+    ("GET", "/v1/health", basics.health),
+    ("GET", "/ready", basics.ready),
+    ("GET", "/metrics", basics.metrics),
+    ("POST", "/tokenize", basics.tokenize),
+    ("POST", "/v1/tokenize", basics.tokenize),
+    ("POST", "/detokenize", basics.detokenize),
+    ("POST", "/v1/detokenize", basics.detokenize),
+    ("POST", "/abort_request", basics.abort),
+    ("POST", "/flush_cache", basics.flush_cache),
+    ("GET", "/server_info", basics.server_info),
+)
+
+
+def create_app(
+    backend: Backend, config: ServerConfig, *, clock: Callable[[], float] = time.monotonic
+) -> Starlette:
+    """The server's application. `app.state.service` is its shared state."""
+    service = Service(backend, config, clock)
+    limits = EndpointLimits(
+        body_bytes=config.limits.body_bytes,
+        json_depth=config.limits.json_depth,
+        keep_alive_s=config.keep_alive_s,
+    )
+    routes = [
+        Route(
+            path,
+            Endpoint(
+                functools.partial(handler, service),
+                method=method,
+                limits=limits,
+                on_disconnect=service.metrics.disconnects.add,
+            ),
+        )
+        for method, path, handler in _ROUTES
+    ]
+    middleware = [Middleware(_Gate, service=service)]
+    if config.allowed_origins:
+        middleware.insert(
+            0,
+            Middleware(
+                CORSMiddleware,
+                allow_origins=list(config.allowed_origins),
+                allow_methods=["GET", "POST"],
+                allow_headers=["*"],
+            ),
+        )
+    app = Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _http_error})
+    app.state.service = service
+    return app
+
+
+class _Gate:
+    """Checks the key against the raw path, gives the request an id and counts the answer."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path: str = scope["path"]
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._service.metrics.response(_route_label(path), message["status"])
+            await send(message)
+
+        try:
+            scope["sgrt.caller"] = self._service.gatekeeper.admit(path, dict(scope["headers"]))
+        except ApiError as error:
+            reply = error_reply(error)
+            await Response(reply.body, reply.status, reply.headers, "application/json")(
+                scope, receive, counted
+            )
+            return
+        await self._app(scope, receive, counted)
+
+
+_KNOWN_PATHS = frozenset(path for _, path, _ in _ROUTES)
+
+
+def _route_label(path: str) -> str:
+    """The route as a label: unknown paths share one, so that clients cannot grow the registry."""
+    if path in _KNOWN_PATHS:
+        return path
+    return "/v1/models/{name}" if path.startswith("/v1/models/") else "other"
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException), "registered for HTTPException alone"
+    refusal = ApiError(error.status_code, f"{request.method} {request.scope['path'][:200]}: {error.detail}")
+    reply = error_reply(refusal)
+    return Response(reply.body, reply.status, reply.headers, "application/json")

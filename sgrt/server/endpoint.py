@@ -1,0 +1,194 @@
+"""One route as an ASGI application: read the body, run the handler, send its reply.
+
+While a handler works, the connection is watched; when the client goes away the handler is cancelled, which
+closes its generators and so cancels the calls behind them. This holds for whole answers and for streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+
+from starlette.types import Receive, Scope, Send
+
+from sgrt.server.auth import Caller
+from sgrt.server.errors import ApiError, bad_request, from_exception
+from sgrt.server.json_body import JsonValue, parse_object
+from sgrt.server.replies import Reply, StreamReply, TextReply, error_reply, event
+
+_log = logging.getLogger("sgrt.server")
+_KEEP_ALIVE = b": keep-alive\n\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """A request as a handler sees it. `body` is empty for methods without one."""
+
+    caller: Caller
+    body: Mapping[str, JsonValue]
+    path_params: Mapping[str, str]
+
+
+Handler = Callable[[Incoming], Awaitable[Reply]]
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its answer was complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointLimits:
+    """What an endpoint accepts and how often an idle stream shows life."""
+
+    body_bytes: int
+    json_depth: int
+    keep_alive_s: float
+
+
+class Endpoint:
+    """The ASGI application of one route."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        method: str,
+        limits: EndpointLimits,
+        on_disconnect: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._handler = handler
+        self._method = method
+        self._limits = limits
+        self._on_disconnect = on_disconnect
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        try:
+            body = await self._read(scope, receive)
+            incoming = Incoming(
+                caller=scope.get("sgrt.caller", Caller(salt="")),
+                body=body,
+                path_params=scope.get("path_params", {}),
+            )
+        except ApiError as error:
+            await _send_text(send, error_reply(error))
+            return
+        except ClientGone:
+            return
+        work = asyncio.ensure_future(self._respond(incoming, send))
+        watch = asyncio.ensure_future(_wait_for_disconnect(receive))
+        try:
+            await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                self._on_disconnect()
+        finally:
+            await _end(watch)
+            await _end(work)
+
+    async def _respond(self, incoming: Incoming, send: Send) -> None:
+        try:
+            reply = await self._handler(incoming)
+        except Exception as error:  # noqa: BLE001 every failure becomes an answer; unknown ones are logged
+            _log_unknown(error)
+            reply = error_reply(from_exception(error))
+        if isinstance(reply, TextReply):
+            await _send_text(send, reply)
+        else:
+            await self._send_stream(send, reply)
+
+    async def _send_stream(self, send: Send, reply: StreamReply) -> None:
+        headers = {"cache-control": "no-cache", "x-accel-buffering": "no", **reply.headers}
+        pulse = asyncio.ensure_future(_show_life(send, self._limits.keep_alive_s))
+        try:
+            async with aclosing(reply.events) as events:
+                await _start(send, 200, "text/event-stream; charset=utf-8", headers)
+                await _body(send, reply.first, more=True)
+                async for item in events:
+                    await _body(send, item, more=True)
+        except Exception as error:  # noqa: BLE001 the 200 is out: the error goes into the stream
+            _log_unknown(error)
+            await _body(send, event(from_exception(error).body), more=True)
+        finally:
+            pulse.cancel()
+        await _body(send, reply.last_event, more=False)
+
+    async def _read(self, scope: Scope, receive: Receive) -> Mapping[str, JsonValue]:
+        if scope["method"] not in (self._method, "HEAD" if self._method == "GET" else self._method):
+            raise ApiError(405, f"{scope['method']} is not allowed here; use {self._method}")
+        if self._method == "GET":
+            return {}
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        media_type = headers.get(b"content-type", b"application/json").split(b";")[0].strip().lower()
+        if not (media_type == b"application/json" or media_type.endswith(b"+json")):
+            raise ApiError(415, "the body must be application/json")
+        raw = await _read_body(headers, receive, self._limits.body_bytes)
+        if not raw:
+            raise bad_request("the body is empty; a JSON object is needed")
+        return parse_object(raw, max_depth=self._limits.json_depth)
+
+
+async def _show_life(send: Send, interval_s: float) -> None:
+    """A comment every so often keeps proxies from closing a stream that waits for its first token."""
+    while True:
+        await asyncio.sleep(interval_s)
+        await _body(send, _KEEP_ALIVE, more=True)
+
+
+async def _end(task: asyncio.Future[None]) -> None:
+    """Cancel a task and wait until it is over; a failure that is already its own comes out."""
+    if not task.done():
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    elif not task.cancelled():
+        error = task.exception()
+        if error is not None and not isinstance(error, OSError | StopAsyncIteration | ApiError):
+            _log.debug("a task ended with %s", type(error).__name__)
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
+    declared = headers.get(b"content-length", b"0")
+    if declared.isdigit() and int(declared) > limit:
+        raise ApiError(413, f"the body has {int(declared)} bytes; at most {limit} are taken")
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise ApiError(413, f"the body has more than {limit} bytes")
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+async def _send_text(send: Send, reply: TextReply) -> None:
+    headers = {"content-length": str(len(reply.body)), **reply.headers}
+    await _start(send, reply.status, reply.content_type, headers)
+    await _body(send, reply.body, more=False)
+
+
+async def _start(send: Send, status: int, content_type: str, headers: Mapping[str, str]) -> None:
+    raw = [(b"content-type", content_type.encode("latin-1"))]
+    raw += [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+
+
+async def _body(send: Send, body: bytes, *, more: bool) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def _log_unknown(error: Exception) -> None:
+    if from_exception(error).status == 500:
+        _log.error("a request failed: %s", type(error).__name__, exc_info=error)

@@ -1,0 +1,154 @@
+"""What a server counts. Stems are those dashboards of other engines already know, under `sgrt:`."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from sgrt.server.registry import Counter, Gauge, Histogram, Metric, expose
+
+_SECONDS = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0,
+)  # fmt: skip
+_TOKENS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5)
+_WINDOW_S = 60.0
+
+StatsReader = Callable[[], Mapping[str, float]]
+
+
+class Window:
+    """The mean and the rate of what happened in the last minute."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._born = clock()
+        self._entries: deque[tuple[float, float]] = deque()
+        self._sum = 0.0
+
+    def add(self, value: float) -> None:
+        """Note `value` now."""
+        self._entries.append((self._clock(), value))
+        self._sum += value
+        self._forget()
+
+    @property
+    def mean(self) -> float:
+        """The mean value, 0 when nothing happened."""
+        self._forget()
+        return self._sum / len(self._entries) if self._entries else 0.0
+
+    @property
+    def per_second(self) -> float:
+        """The sum of values over the length of the window."""
+        self._forget()
+        length_s = min(_WINDOW_S, max(self._clock() - self._born, 1e-3))
+        return self._sum / length_s
+
+    def _forget(self) -> None:
+        oldest = self._clock() - _WINDOW_S
+        while self._entries and self._entries[0][0] < oldest:
+            self._sum -= self._entries.popleft()[1]
+
+
+class ServerMetrics:
+    """Every metric of one server. `read_engine` gives the engine's own numbers by name, if it keeps any."""
+
+    def __init__(self, *, model: str, clock: Callable[[], float], read_engine: StatsReader) -> None:
+        self._labels = (("model_name", model),)
+        self._read_engine = read_engine
+        self.ttft = Histogram("sgrt:time_to_first_token_seconds", "Seconds to the first token.", _SECONDS)
+        self.inter_token = Histogram("sgrt:inter_token_latency_seconds", "Seconds between tokens.", _SECONDS)
+        self.per_token = Histogram(
+            "sgrt:request_time_per_output_token_seconds", "Mean seconds per output token.", _SECONDS
+        )
+        self.end_to_end = Histogram(
+            "sgrt:e2e_request_latency_seconds", "Seconds of a whole request.", _SECONDS
+        )
+        self.prompt_length = Histogram("sgrt:request_prompt_tokens", "Prompt tokens of a request.", _TOKENS)
+        self.output_length = Histogram(
+            "sgrt:request_generation_tokens", "Output tokens of an output.", _TOKENS
+        )
+        self.program_duration = Histogram(
+            "sgrt:program_duration_seconds", "Seconds from the first to the last call of a session.", _SECONDS
+        )
+        self.prompt_tokens = Counter("sgrt:prompt_tokens", "Prompt tokens.")
+        self.generation_tokens = Counter("sgrt:generation_tokens", "Output tokens.")
+        self.cached_tokens = Counter("sgrt:prompt_tokens_cached", "Prompt tokens found in the prefix cache.")
+        self.forced_tokens = Counter("sgrt:forced_tokens", "Output tokens that the constraint fixed.")
+        self.shared_tokens = Counter(
+            "sgrt:shared_tokens_saved", "Tokens not computed again thanks to sharing."
+        )
+        self.reencoded_tokens = Counter(
+            "sgrt:reencoded_tokens_lost", "Tokens of earlier answers that encoding the text again changed."
+        )
+        self.prefix_queries = Counter("sgrt:prefix_cache_queries", "Prompt tokens looked up.")
+        self.prefix_hits = Counter("sgrt:prefix_cache_hits", "Prompt tokens found.")
+        self.success = Counter("sgrt:request_success", "Finished outputs by finish reason.")
+        self.rejections = Counter("sgrt:admission_rejections", "Requests refused by reason.")
+        self.disconnects = Counter("sgrt:client_disconnects", "Requests given up by their client.")
+        self.responses = Counter("sgrt:http_responses", "HTTP responses by route and status.")
+        self.constrained = Counter("sgrt:constrained_requests", "Requests under a constraint by its kind.")
+        self.running = Gauge("sgrt:num_requests_running", "Requests in work.")
+        self._recent_ttft, self._recent_tpot = Window(clock), Window(clock)
+        self._recent_tokens, self._recent_errors = Window(clock), Window(clock)
+
+    def first_token(self, seconds: float) -> None:
+        """The first token of an output came after `seconds`."""
+        self.ttft.observe(seconds)
+        self._recent_ttft.add(seconds)
+
+    def next_tokens(self, count: int, seconds: float) -> None:
+        """`count` more tokens came `seconds` after the ones before."""
+        for _ in range(count):
+            self.inter_token.observe(seconds / count)
+        self._recent_tpot.add(seconds / count)
+
+    def tokens(self, count: int) -> None:
+        """`count` output tokens were made."""
+        self.generation_tokens.add(count)
+        self._recent_tokens.add(count)
+
+    def response(self, route: str, status: int) -> None:
+        """An HTTP response went out."""
+        self.responses.add(route=route, status=str(status))
+        self._recent_errors.add(1.0 if status >= 500 else 0.0)
+
+    def expose(self) -> str:
+        """All metrics as text."""
+        stats = self._read_engine()
+        own = [value for value in vars(self).values() if isinstance(value, Counter | Gauge | Histogram)]
+        return expose([*own, *self._plain(stats), *_engine_metrics(stats)], self._labels)
+
+    def _plain(self, stats: Mapping[str, float]) -> list[Metric]:
+        """The seven figures people look at first, under the names they use, over the last minute."""
+        waiting = stats.get("num_requests_waiting", 0.0)
+        busy = stats.get("gpu_utilization", 0.0)
+        return [
+            Gauge("ttft", "Mean seconds to the first token, last minute.", lambda: self._recent_ttft.mean),
+            Gauge("tpot", "Mean seconds per output token, last minute.", lambda: self._recent_tpot.mean),
+            Gauge(
+                "throughput", "Output tokens a second, last minute.", lambda: self._recent_tokens.per_second
+            ),
+            Gauge("gpu_utilization", "Share of time the device is busy.", lambda: busy),
+            Gauge(
+                "kv_cache_usage",
+                "Share of cache pages in use.",
+                lambda: stats.get("kv_cache_usage_perc", 0.0),
+            ),
+            Gauge("queue_length", "Requests that wait.", lambda: waiting),
+            Gauge("error_rate", "Share of 5xx responses, last minute.", lambda: self._recent_errors.mean),
+        ]
+
+
+def _engine_metrics(stats: Mapping[str, float]) -> list[Metric]:
+    metrics: list[Metric] = []
+    for name, value in sorted(stats.items()):
+        if name.endswith("_total"):
+            counter = Counter(f"sgrt:{name}", "Counted by the engine.")
+            counter.add(value)
+            metrics.append(counter)
+        elif name not in ("gpu_utilization",):
+            gauge = Gauge(f"sgrt:{name}", "Read from the engine.")
+            gauge.add(value)
+            metrics.append(gauge)
+    return metrics

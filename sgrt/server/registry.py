@@ -1,0 +1,121 @@
+"""Counters, gauges and histograms in Prometheus' text format (version 0.0.4). One thread writes them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Counter:
+    """A number that only grows. Its exposed name ends in `_total`."""
+
+    def __init__(self, name: str, help_text: str) -> None:
+        self.name = name if name.endswith("_total") else f"{name}_total"
+        self.help_text = help_text
+        self.kind = "counter"
+        self._values: dict[Labels, float] = {}
+
+    def add(self, amount: float = 1.0, **labels: str) -> None:
+        """Count `amount` (at least 0) under these labels."""
+        assert amount >= 0, f"{self.name} cannot shrink by {amount}"
+        key = tuple(sorted(labels.items()))
+        self._values[key] = self._values.get(key, 0.0) + amount
+
+    @property
+    def total(self) -> float:
+        """The sum over all labels."""
+        return sum(self._values.values())
+
+    def samples(self) -> Iterator[tuple[str, Labels, float]]:
+        """(name, labels, value) of every label set; an unlabelled counter shows its 0."""
+        for labels, value in (self._values or {(): 0.0}).items():
+            yield self.name, labels, value
+
+
+class Gauge:
+    """A number that goes up and down: set, or read from a function when it is asked for."""
+
+    def __init__(self, name: str, help_text: str, read: Callable[[], float] | None = None) -> None:
+        self.name = name
+        self.help_text = help_text
+        self.kind = "gauge"
+        self._read = read
+        self._value = 0.0
+
+    @property
+    def value(self) -> float:
+        """The value now."""
+        return self._read() if self._read else self._value
+
+    def add(self, amount: float) -> None:
+        """Change the value by `amount`."""
+        self._value += amount
+
+    def samples(self) -> Iterator[tuple[str, Labels, float]]:
+        """The one sample."""
+        yield self.name, (), self.value
+
+
+class Histogram:
+    """Counts of observations at or below each bound."""
+
+    def __init__(self, name: str, help_text: str, bounds: tuple[float, ...]) -> None:
+        self.name = name
+        self.help_text = help_text
+        self.kind = "histogram"
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count one observation."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    @property
+    def count(self) -> int:
+        """How many observations were made."""
+        return sum(self._counts)
+
+    def samples(self) -> Iterator[tuple[str, Labels, float]]:
+        """Cumulative buckets, sum and count."""
+        running = 0
+        for bound, count in zip((*self._bounds, float("inf")), self._counts, strict=True):
+            running += count
+            yield f"{self.name}_bucket", (("le", _number(bound)),), float(running)
+        yield f"{self.name}_sum", (), self._sum
+        yield f"{self.name}_count", (), float(running)
+
+
+Metric = Counter | Gauge | Histogram
+
+
+def expose(metrics: list[Metric], labels: Labels = ()) -> str:
+    """The text a scraper reads; `labels` are put on every sample."""
+    lines: list[str] = []
+    for metric in metrics:
+        lines.append(f"# HELP {metric.name} {metric.help_text}")
+        lines.append(f"# TYPE {metric.name} {metric.kind}")
+        for name, own, value in metric.samples():
+            lines.append(f"{name}{_braces(labels + own)} {_number(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _braces(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _number(value: float) -> str:
+    if value == float("inf"):
+        return "+Inf"
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)

@@ -1,0 +1,261 @@
+"""What all endpoints share: the backend, limits, counts, and the one way to run a call."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Protocol, runtime_checkable
+
+from sgrt.server.admission import Admission
+from sgrt.server.auth import Gatekeeper
+from sgrt.server.config import ServerConfig
+from sgrt.server.errors import ApiError, from_exception
+from sgrt.server.metrics import ServerMetrics
+from sgrt_frontend.backend import Backend
+from sgrt_frontend.call import Call, Chunk, Finish
+
+_INLINE_CHARS = 8192  # shorter texts are encoded faster than a thread is reached
+
+
+@runtime_checkable
+class HasStats(Protocol):
+    """A backend that keeps numbers about itself."""
+
+    def stats(self) -> Mapping[str, float]:
+        """The numbers by metric stem; names that end in `_total` only grow."""
+        ...
+
+
+@runtime_checkable
+class HasHealth(Protocol):
+    """A backend that knows whether it can still work."""
+
+    def is_healthy(self) -> bool:
+        """Whether calls can be served."""
+        ...
+
+
+@runtime_checkable
+class HasPrefixCache(Protocol):
+    """A backend whose prefix cache can be emptied."""
+
+    async def flush_cache(self) -> int:
+        """Drop what nobody uses; returns how many tokens were dropped."""
+        ...
+
+
+class Service:
+    """One server's shared state. Handlers get it whole; only its parts change."""
+
+    def __init__(
+        self, backend: Backend, config: ServerConfig, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.backend = backend
+        self.config = config
+        self.clock = clock
+        self.description = backend.describe()
+        self.admission = Admission(config)
+        self.gatekeeper = Gatekeeper(config)
+        self.metrics = ServerMetrics(model=self.model_names[0], clock=clock, read_engine=self._stats)
+        self.started_at = int(time.time())
+        digest = hashlib.sha256(self.description.model.encode()).hexdigest()
+        self.fingerprint = f"sgrt-{digest[:8]}"
+        self._tickets: dict[str, Ticket] = {}
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """The names clients may use, the main one first."""
+        return self.config.model_names or (self.description.model,)
+
+    def check_model(self, name: str | None) -> str:
+        """The model to name in the answer; a request without a model gets the only one there is.
+
+        Raises:
+            ApiError: status 404; the model is not served here.
+        """
+        if not name:
+            return self.model_names[0]
+        if name not in self.model_names and name != self.description.model:
+            raise ApiError(
+                404,
+                f"the model {name[:100]!r} does not exist; this server has {', '.join(self.model_names)}",
+                param="model",
+                code="model_not_found",
+            )
+        return name
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes of one token; empty for a special token."""
+        return self.backend.spelling().bytes_of((token_id,))
+
+    async def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
+        """Token ids of `text`; long texts are encoded beside the event loop."""
+        if len(text) <= _INLINE_CHARS:
+            return self.backend.encode(text, special=special)
+        return await asyncio.to_thread(self.backend.encode, text, special=special)
+
+    async def run(self, call: Call, *, ticket: Ticket, param: str | None = None) -> AsyncGenerator[Chunk]:
+        """The chunks of a call, counted. `param` is the request field its constraint came from.
+
+        Raises:
+            ApiError: the backend refused or failed.
+        """
+        clock, started = _OutputClock(self.metrics, self.clock), self.clock()
+        self.metrics.running.add(1)
+        if call.constraint is not None:
+            self.metrics.constrained.add(kind=type(call.constraint).__name__)
+        try:
+            async with _closing(self.backend.generate(call)) as chunks:
+                async for chunk in ticket.until_aborted(chunks):
+                    clock.note(chunk)
+                    yield chunk
+        except ApiError:
+            raise
+        except Exception as error:
+            refusal = from_exception(error, constraint_param=param)
+            if refusal.status in (429, 503):
+                self.metrics.rejections.add(reason=refusal.code or "overloaded")
+            raise refusal from error
+        finally:
+            self.metrics.running.add(-1)
+            self.metrics.end_to_end.observe(self.clock() - started)
+
+    def new_id(self, prefix: str) -> str:
+        """A fresh id that no client can guess."""
+        return f"{prefix}-{secrets.token_hex(12)}"
+
+    @contextmanager
+    def ticket(self, prefix: str, owner: str) -> Iterator[Ticket]:
+        """A fresh request id, under which `owner` may abort the request while the block runs."""
+        ticket = Ticket(request_id=self.new_id(prefix), owner=owner)
+        self._tickets[ticket.request_id] = ticket
+        try:
+            yield ticket
+        finally:
+            del self._tickets[ticket.request_id]
+
+    def abort(self, request_id: str, *, owner: str) -> bool:
+        """End the request with exactly this id; False when this owner has none."""
+        ticket = self._tickets.get(request_id)
+        if ticket is None or ticket.owner != owner:
+            return False
+        ticket.abort()
+        return True
+
+    @property
+    def tool_format_name(self) -> str:
+        """The name of the tool-call format in use, `none` without one."""
+        return "none"
+
+    def _stats(self) -> Mapping[str, float]:
+        return self.backend.stats() if isinstance(self.backend, HasStats) else {}
+
+
+class Ticket:
+    """A running request, by the id that the server gave it."""
+
+    def __init__(self, *, request_id: str, owner: str) -> None:
+        self.request_id = request_id
+        self.owner = owner
+        self._aborted = asyncio.Event()
+
+    def abort(self) -> None:
+        """End the request: at its next chunk, or at once while it waits for the first."""
+        self._aborted.set()
+
+    async def until_aborted(self, chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
+        """The chunks, until somebody aborts.
+
+        Raises:
+            ApiError: status 499; the request was aborted.
+        """
+        try:
+            yield await self._first(chunks)
+        except StopAsyncIteration:
+            return
+        async for chunk in chunks:
+            if self._aborted.is_set():
+                raise self._refusal
+            yield chunk
+
+    async def _first(self, chunks: AsyncIterator[Chunk]) -> Chunk:
+        first = asyncio.ensure_future(_next(chunks))
+        aborted = asyncio.ensure_future(self._aborted.wait())
+        try:
+            await asyncio.wait({first, aborted}, return_when=asyncio.FIRST_COMPLETED)
+            if not first.done():
+                raise self._refusal
+            return first.result()
+        finally:
+            aborted.cancel()
+            if not first.done():
+                first.cancel()
+                await asyncio.wait({first})
+
+    @property
+    def _refusal(self) -> ApiError:
+        return ApiError(499, "the request was aborted", kind="aborted_error", code="aborted")
+
+
+async def _next(chunks: AsyncIterator[Chunk]) -> Chunk:
+    return await anext(chunks)
+
+
+class _OutputClock:
+    """Times and counts the chunks of one call."""
+
+    def __init__(self, metrics: ServerMetrics, clock: Callable[[], float]) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._started = clock()
+        self._last: dict[int, float] = {}
+        self._first: dict[int, float] = {}
+        self._has_prompt = False
+
+    def note(self, chunk: Chunk) -> None:
+        """Count one chunk."""
+        now, index = self._clock(), chunk.index
+        if chunk.token_ids:
+            if index in self._last:
+                self._metrics.next_tokens(len(chunk.token_ids), now - self._last[index])
+            else:
+                self._first[index] = now
+                self._metrics.first_token(now - self._started)
+            self._last[index] = now
+            self._metrics.tokens(len(chunk.token_ids))
+        if chunk.finish is not None:
+            self._finish(index, chunk.finish)
+
+    def _finish(self, index: int, finish: Finish) -> None:
+        metrics, usage = self._metrics, finish.usage
+        metrics.success.add(finished_reason=finish.reason.value)
+        metrics.output_length.observe(usage.output_tokens)
+        metrics.forced_tokens.add(usage.forced_tokens)
+        if index in self._first and usage.output_tokens > 1:
+            seconds = self._last[index] - self._first[index]
+            metrics.per_token.observe(seconds / (usage.output_tokens - 1))
+        if not self._has_prompt:
+            self._has_prompt = True
+            metrics.prompt_length.observe(usage.prompt_tokens)
+            metrics.prompt_tokens.add(usage.prompt_tokens)
+            metrics.prefix_queries.add(usage.prompt_tokens)
+        elif usage.cached_tokens == 0:
+            return
+        metrics.cached_tokens.add(usage.cached_tokens)
+        metrics.prefix_hits.add(usage.cached_tokens)
+        metrics.shared_tokens.add(usage.cached_tokens)
+
+
+@asynccontextmanager
+async def _closing(iterator: AsyncIterator[Chunk]) -> AsyncIterator[AsyncIterator[Chunk]]:
+    """Close the iterator of a call whatever happens: that is what cancels the call."""
+    try:
+        yield iterator
+    finally:
+        close = getattr(iterator, "aclose", None)
+        if close is not None:
+            await close()

@@ -1,0 +1,1 @@
+"""Request bodies as they arrive on the wire, validated by pydantic."""

@@ -1,0 +1,18 @@
+"""The body of /v1/completions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sgrt.server.wire.fields import SamplingFields
+
+
+class CompletionRequest(SamplingFields):
+    """A text completion request. `prompt` is one text, several, token ids, or several lists of token ids."""
+
+    prompt: str | list[str] | list[int] | list[list[int]]
+    logprobs: Annotated[int | None, Field(ge=0)] = None
+    echo: bool | None = None
+    add_special_tokens: bool | None = None
