@@ -58,7 +58,9 @@ class ModelRunner:
         tokens: list[int] = []
         positions: list[int] = []
         slots: list[int] = []
-        starts, contexts, rows = [0], [], []
+        starts = [0]
+        contexts: list[int] = []
+        rows: list[int] = []
         widest = 1
         for span in plan.spans:
             count, start, pages = len(span.tokens), span.start, span.pages

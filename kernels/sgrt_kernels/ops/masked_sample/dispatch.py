@@ -1,0 +1,29 @@
+"""Chooses how to sample, by the logits' device."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from sgrt_kernels.ops.masked_sample import reference
+from sgrt_kernels.ops.masked_sample.rows import SamplingRows
+
+
+def masked_sample(logits: Tensor, rows: SamplingRows) -> Tensor:
+    """The next token of every row: [rows] int64. `logits` [rows, vocabulary] float32 stay as they are.
+
+    In this order: penalties, bias, mask; then, for a temperature above 0, division by it, top-k, top-p
+    (of what top-k left, renormalized), min-p (relative to the most probable token), and a draw by
+    Gumbel-max. Temperature 0 takes the largest logit. Ties go to the lowest id.
+    A row's result depends on that row alone.
+    """
+    return reference.masked_sample(logits, rows)
+
+
+def token_logprobs(logits: Tensor, tokens: Tensor, top: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Natural logarithms of the model's own probabilities: no mask, penalty or temperature.
+
+    logits: [rows, vocabulary] float32; tokens: [rows] int64. Returns the log-probability of each
+    token [rows], and of the `top` most probable ones their ids [rows, top] and values [rows, top],
+    best first, ties by id.
+    """
+    return reference.token_logprobs(logits, tokens, top)
