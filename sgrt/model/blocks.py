@@ -1,0 +1,94 @@
+"""The blocks that the families are put together from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sgrt.model.batch import Batch
+from sgrt.model.config import LayerConfig, ModelConfig, Rope
+from sgrt.model.weights import AttentionWeights, FeedForwardWeights
+from sgrt_kernels.activation import Activation
+from sgrt_kernels.layout import PagedLayer
+from sgrt_kernels.ops.gated_activation import gated_activation
+from sgrt_kernels.ops.kv_write import kv_write
+from sgrt_kernels.ops.linear import linear
+from sgrt_kernels.ops.paged_attention import paged_attention
+from sgrt_kernels.ops.rms_norm import rms_norm
+from sgrt_kernels.ops.rope import apply_rope, rope_table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One forward pass: the batch and the rotary tables of its positions, which layers share."""
+
+    batch: Batch
+    rotations: Mapping[Rope, tuple[Tensor, Tensor]]  # cos and sin, each [tokens, head_dim / 2] float32
+
+    @classmethod
+    def of(cls, batch: Batch, config: ModelConfig) -> Step:
+        """Prepare the pass of `batch` through a model of `config`."""
+        ropes = dict.fromkeys(layer.rope for layer in config.layers)
+        return cls(
+            batch=batch,
+            rotations={
+                rope: rope_table(batch.positions, config.head_dim, rope.theta, rope.scaling) for rope in ropes
+            },
+        )
+
+
+def normalize(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """Root-mean-square norm over the last dimension."""
+    result = rms_norm(x, weight, epsilon)
+    assert isinstance(result, Tensor)
+    return result
+
+
+def add_and_normalize(x: Tensor, residual: Tensor, weight: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """`s = x + residual`: returns s normalised, and s."""
+    result = rms_norm(x, weight, epsilon, residual)
+    assert isinstance(result, tuple)
+    return result
+
+
+def attention(
+    x: Tensor,
+    weights: AttentionWeights,
+    config: ModelConfig,
+    layer: LayerConfig,
+    pages: PagedLayer,
+    step: Step,
+) -> Tensor:
+    """Self-attention of one layer. x: [tokens, hidden], normalised. Returns [tokens, hidden]."""
+    batch, tokens = step.batch, x.shape[0]
+    widths = [config.query_width, config.kv_width, config.kv_width]
+    projected = linear(x, weights.query_key_value, weights.query_key_value_bias)
+    query, key, value = (
+        part.view(tokens, -1, config.head_dim) for part in torch.split(projected, widths, dim=-1)
+    )  # [tokens, heads or kv_heads, head_dim]
+    if weights.query_norm is not None:
+        query = normalize(query, weights.query_norm, config.norm_epsilon)
+    if weights.key_norm is not None:
+        key = normalize(key, weights.key_norm, config.norm_epsilon)
+    cos, sin = step.rotations[layer.rope]
+    query, key = apply_rope(query, cos, sin), apply_rope(key, cos, sin)
+    kv_write(key, value, pages, batch.slots)
+    attended = paged_attention(
+        query,
+        pages,
+        batch.query_starts,
+        batch.context_lengths,
+        batch.page_table,
+        scale=config.query_scale,
+        window=layer.window,
+        soft_cap=config.attention_soft_cap,
+    )
+    return linear(attended.reshape(tokens, config.query_width), weights.output, weights.output_bias)
+
+
+def feed_forward(x: Tensor, weights: FeedForwardWeights, activation: Activation) -> Tensor:
+    """The gated feed-forward block. x: [tokens, hidden], normalised. Returns [tokens, hidden]."""
+    return linear(gated_activation(linear(x, weights.gate_up), activation), weights.down)

@@ -1,0 +1,82 @@
+"""Runs a model on sequences the way an engine does, with nothing but pages and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from sgrt.model.batch import Batch
+from sgrt.model.model import Model
+from sgrt_kernels.layout import PagedLayer
+
+
+class PagedHarness:
+    """A pool of pages and the sequences in it. Pages are handed out in a scattered order, filled with NaN first."""
+
+    def __init__(
+        self, model: Model, *, pages: int, page_tokens: int = 4, dtype: torch.dtype = torch.float32
+    ) -> None:
+        self._model = model
+        config = model.config
+        shape = (pages, page_tokens, config.kv_heads, config.head_dim)
+        self._layers = tuple(
+            PagedLayer(
+                keys=torch.full(shape, torch.nan, dtype=dtype),
+                values=torch.full(shape, torch.nan, dtype=dtype),
+            )
+            for _ in config.layers
+        )
+        self._page_tokens = page_tokens
+        self._free = [(index * 7 + 3) % pages for index in range(pages)] if pages % 7 else list(range(pages))
+        self._pages: dict[int, list[int]] = {}
+        self._lengths: dict[int, int] = {}
+
+    def step(self, chunks: Sequence[tuple[int, Sequence[int]]]) -> list[Tensor]:
+        """Append each chunk to its sequence (named by a number); logits of every position, [tokens, vocabulary] each."""
+        starts, tokens, positions, slots = [0], [], [], []
+        for sequence, chunk in chunks:
+            first = self._lengths.get(sequence, 0)
+            self._lengths[sequence] = first + len(chunk)
+            tokens += list(chunk)
+            positions += range(first, first + len(chunk))
+            slots += [self._slot(sequence, position) for position in range(first, first + len(chunk))]
+            starts.append(len(tokens))
+        tables = [self._pages[sequence] for sequence, _ in chunks]
+        width = max(len(table) for table in tables)
+        batch = Batch(
+            token_ids=torch.tensor(tokens),
+            positions=torch.tensor(positions),
+            slots=torch.tensor(slots),
+            query_starts=torch.tensor(starts, dtype=torch.int32),
+            context_lengths=torch.tensor(
+                [self._lengths[sequence] for sequence, _ in chunks], dtype=torch.int32
+            ),
+            page_table=torch.tensor(
+                [table + [0] * (width - len(table)) for table in tables], dtype=torch.int32
+            ),
+            logit_rows=torch.arange(len(tokens)),
+            layers=self._layers,
+        )
+        logits = self._model.forward(batch)
+        return [logits[start:end] for start, end in zip(starts, starts[1:], strict=False)]
+
+    def whole(self, sequence: int, tokens: Sequence[int]) -> Tensor:
+        """Logits of every position of a new sequence computed in one chunk."""
+        return self.step([(sequence, tokens)])[0]
+
+    def greedy(self, sequence: int, prompt: Sequence[int], count: int) -> list[int]:
+        """`count` greedy tokens after `prompt`."""
+        logits = self.step([(sequence, prompt)])[0][-1]
+        output: list[int] = []
+        for _ in range(count):
+            output.append(int(logits.argmax()))
+            logits = self.step([(sequence, output[-1:])])[0][-1]
+        return output
+
+    def _slot(self, sequence: int, position: int) -> int:
+        pages = self._pages.setdefault(sequence, [])
+        if position // self._page_tokens == len(pages):
+            pages.append(self._free.pop())
+        return pages[position // self._page_tokens] * self._page_tokens + position % self._page_tokens
