@@ -1,0 +1,1 @@
+"""Context-free grammars in the notations of Lark, GBNF and EBNF."""

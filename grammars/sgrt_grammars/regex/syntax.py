@@ -1,0 +1,80 @@
+"""Parsed patterns: languages in which zero-width assertions may stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from sgrt_grammars.regex.charset import CharSet
+from sgrt_grammars.regex.language import ANY_CHARACTER, Chars, Language, characters
+
+
+class Side(Enum):
+    """Which text an assertion speaks about: what comes before it or what comes after it."""
+
+    BEHIND = "behind"
+    AHEAD = "ahead"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Holds where the text on `side` ends (BEHIND) or begins (AHEAD) with `body`; `negated`: where it does not."""
+
+    side: Side
+    negated: bool
+    body: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Patterns one after the other, with at least one assertion among them or inside them."""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Any of the options, with at least one assertion inside them."""
+
+    options: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A repetition whose body holds an assertion."""
+
+    body: Pattern
+    minimum: int
+    maximum: int | None
+
+
+Pattern = Language | Look | Row | Fork | Loop
+
+TEXT_START = Look(Side.BEHIND, True, ANY_CHARACTER)
+TEXT_END = Look(Side.AHEAD, True, ANY_CHARACTER)
+
+
+def line_start(terminators: CharSet) -> Look:
+    """The start of the text or of a line."""
+    return Look(Side.BEHIND, True, characters(~terminators))
+
+
+def line_end(terminators: CharSet) -> Look:
+    """The end of the text or of a line."""
+    return Look(Side.AHEAD, True, characters(~terminators))
+
+
+def word_boundary(word: CharSet, *, negated: bool) -> Fork:
+    """A place between a word character and another one or an edge (`negated`: any other place)."""
+    inside = Chars(word)
+    return Fork(
+        tuple(
+            Row((Look(Side.BEHIND, not before, inside), Look(Side.AHEAD, before != negated, inside)))
+            for before in (False, True)
+        )
+    )
+
+
+def has_assertion(pattern: Pattern) -> bool:
+    """Whether a zero-width assertion stands anywhere in the pattern."""
+    return isinstance(pattern, Look | Row | Fork | Loop)
