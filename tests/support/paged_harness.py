@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -35,7 +36,7 @@ class PagedHarness:
 
     def step(self, chunks: Sequence[tuple[int, Sequence[int]]]) -> list[Tensor]:
         """Append each chunk to its sequence (named by a number); logits of every position, [tokens, vocabulary] each."""
-        starts, tokens, positions, slots = [0], [], [], []
+        starts, tokens, positions, slots = [0], list[int](), list[int](), list[int]()
         for sequence, chunk in chunks:
             first = self._lengths.get(sequence, 0)
             self._lengths[sequence] = first + len(chunk)
@@ -60,7 +61,7 @@ class PagedHarness:
             layers=self._layers,
         )
         logits = self._model.forward(batch)
-        return [logits[start:end] for start, end in zip(starts, starts[1:], strict=False)]
+        return [logits[start:end] for start, end in itertools.pairwise(starts)]
 
     def whole(self, sequence: int, tokens: Sequence[int]) -> Tensor:
         """Logits of every position of a new sequence computed in one chunk."""
