@@ -27,7 +27,6 @@ FAMILIES = list(TINY_MODELS)
 FOLDER_ONLY = ("qwen2-window", "gemma3-scaled")  # what they configure has no place in a GGUF file
 ROUNDED = [
     GGMLQuantizationType.Q8_0,
-    GGMLQuantizationType.Q4_1,
     GGMLQuantizationType.BF16,
     GGMLQuantizationType.F16,
 ]
