@@ -1,0 +1,1 @@
+"""The automaton of one vocabulary: hash-consed expression nodes, derivatives, completions and masks."""

@@ -1,0 +1,123 @@
+"""The seam between matchers and the two implementations of the automaton (Python and native)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sgrt_grammars.automaton.cursor import Cursor
+from sgrt_grammars.automaton.machine import Machine
+from sgrt_grammars.automaton.node import Node
+from sgrt_grammars.expression import Expression
+from sgrt_grammars.limits import Limits
+from sgrt_grammars.mask import TokenMask
+from sgrt_grammars.vocabulary import Vocabulary
+
+
+class CoreCursor(Protocol):
+    """A position in an automaton. Symbols are bytes, or `FIRST_SPECIAL + id` of special tokens."""
+
+    def fork(self) -> CoreCursor:
+        """An independent copy."""
+        ...
+
+    def mask(self, row: TokenMask, remaining: int | None) -> None:
+        """Fill `row`."""
+        ...
+
+    def node_mask(self) -> tuple[int, TokenMask] | None:
+        """(id, row) of a mask that depends on no register."""
+        ...
+
+    def advance(self, token: int) -> bool:
+        """Take `token` if it is allowed."""
+        ...
+
+    def rollback(self, count: int) -> None:
+        """Take back `count` tokens."""
+        ...
+
+    def witness(self) -> tuple[int, ...]:
+        """Tokens that complete the text."""
+        ...
+
+    def forced(self) -> tuple[int, ...]:
+        """Symbols that must follow."""
+        ...
+
+    def choices(self) -> list[int]:
+        """Symbols that may come next."""
+        ...
+
+    @property
+    def is_accepting(self) -> bool:
+        """Whether the text may end here."""
+        ...
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether nothing but the end can follow."""
+        ...
+
+
+class Core(Protocol):
+    """An automaton of one vocabulary. Roots are opaque."""
+
+    def root(self, expression: Expression) -> int:
+        """Intern an expression; its number. Raises where it denotes nothing."""
+        ...
+
+    def cursor(self, root: int) -> CoreCursor:
+        """A position at the start of `root`."""
+        ...
+
+    def start_operation(self, time_s: float) -> None:
+        """Give the next operation a fresh budget."""
+        ...
+
+    def is_alive(self, root: int) -> bool:
+        """Whether some text belongs to `root`."""
+        ...
+
+    def clear_masks(self) -> None:
+        """Forget cached masks."""
+        ...
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held, roughly."""
+        ...
+
+
+class PythonCore:
+    """The automaton in Python and numpy: the reference, and the product path where no compiler is found."""
+
+    def __init__(self, vocabulary: Vocabulary, limits: Limits) -> None:
+        self._machine = Machine(vocabulary, limits)
+
+    def root(self, expression: Expression) -> int:
+        """Intern an expression."""
+        return self._machine.build(expression).index
+
+    def cursor(self, root: int) -> Cursor:
+        """A position at the start of `root`."""
+        return Cursor(self._machine, self._node(root))
+
+    def start_operation(self, time_s: float) -> None:
+        """Give the next operation a fresh budget."""
+        self._machine.meter.restart(time_s)
+
+    def is_alive(self, root: int) -> bool:
+        """Whether some text belongs to `root`."""
+        return self._machine.liveness.is_alive(self._node(root))
+
+    def clear_masks(self) -> None:
+        """Forget cached masks."""
+        self._machine.masks.clear()
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held, roughly."""
+        return self._machine.num_bytes
+
+    def _node(self, root: int) -> Node:
+        return self._machine.arena.nodes[root]

@@ -1,0 +1,142 @@
+"""Which nodes denote something: no matcher may enter a node from which nothing can follow.
+
+Regular nodes with intersections and complements are decided by exploring their derivatives, one byte
+of each class; the others by a least fixpoint. Both are lazy and remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from sgrt_grammars.automaton.derive import Deriver
+from sgrt_grammars.automaton.fixpoint import Fixpoint
+from sgrt_grammars.automaton.node import ALL_BYTES, Kind, Node
+from sgrt_grammars.limits import Meter
+
+
+class Liveness:
+    """Decides emptiness under the bytes a vocabulary can spell (`alphabet`, bit `b` for byte `b`)."""
+
+    def __init__(self, deriver: Deriver, alphabet: int, num_tokens: int, meter: Meter) -> None:
+        self._deriver = deriver
+        self._alphabet = alphabet
+        self._num_tokens = num_tokens
+        self._meter = meter
+        self._fixpoint: Fixpoint[bool] = Fixpoint(
+            self._rule, self._known, self._store, meter, is_success_final=True
+        )
+        self.is_satisfiable_scope: Callable[[Node], bool] = lambda _node: True
+        """Whether a scope can be satisfied from an empty register; set by the register search."""
+
+    def is_alive(self, node: Node) -> bool:
+        """Whether some text belongs to `node`."""
+        if node.alive is None:
+            return bool(self._fixpoint.value(node))
+        return node.alive
+
+    @staticmethod
+    def _known(node: Node) -> tuple[bool | None] | None:
+        return None if node.alive is None else (node.alive or None,)
+
+    @staticmethod
+    def _store(node: Node, value: bool | None) -> None:
+        node.alive = bool(value)
+
+    def _rule(self, node: Node) -> Generator[Node, bool | None, bool | None]:
+        match node.kind:
+            case Kind.NOTHING:
+                return None
+            case Kind.LITERAL:
+                return all(self._alphabet >> byte & 1 for byte in node.data) or None
+            case Kind.SET:
+                return bool(node.members & self._alphabet) or None
+            case Kind.SPECIAL:
+                return 0 <= node.low < self._num_tokens or None
+            case Kind.INTERSECTION | Kind.COMPLEMENT:
+                return self._explore(node) or None
+            case Kind.EMPTY | Kind.ACTION:
+                return True
+            case _:
+                return (yield from self._compound(node))
+
+    def _compound(self, node: Node) -> Generator[Node, bool | None, bool | None]:
+        match node.kind:
+            case Kind.CONCATENATION:
+                return (yield node.parts[0]) and (yield node.parts[1])
+            case Kind.ALTERNATION:
+                for part in node.parts:
+                    if (yield part):
+                        return True
+                return None
+            case Kind.REPETITION:
+                return node.low == 0 or (yield node.parts[0])
+            case Kind.DEFERRED:
+                return (yield self._deriver.unfold(node))
+            case _:
+                is_alive = yield node.parts[0]
+                if is_alive and node.kind is Kind.SCOPE:
+                    return self.is_satisfiable_scope(node) or None
+                return is_alive
+
+    def _explore(self, root: Node) -> bool:
+        """Search the derivatives of a regular node for one that accepts."""
+        parent: dict[int, Node | None] = {root.index: None}
+        stack = [root]
+        seen = [root]
+        while stack:
+            node = stack.pop()
+            self._meter.tick()
+            if node.alive is not None or self._deriver.is_nullable(node):
+                if node.alive is False:
+                    continue
+                self._mark_path(node, parent)
+                return True
+            for members in reversed(self.classes(node)):
+                spelled = members & self._alphabet
+                if not spelled:
+                    continue
+                target = self._deriver.derive(node, (spelled & -spelled).bit_length() - 1)
+                if target.kind is not Kind.NOTHING and target.index not in parent:
+                    parent[target.index] = node
+                    stack.append(target)
+                    seen.append(target)
+        for node in seen:
+            node.alive = False
+        return False
+
+    @staticmethod
+    def _mark_path(node: Node, parent: dict[int, Node | None]) -> None:
+        current: Node | None = node
+        while current is not None:
+            current.alive = True
+            current = parent[current.index]
+
+    def classes(self, node: Node) -> tuple[int, ...]:
+        """A partition of the bytes within whose parts all derivatives of a regular node are equal."""
+        if node.classes is None:
+            self._deriver.evaluate(node, lambda n: n.classes is not None, self._classes_step)
+        assert node.classes is not None, "evaluated above"
+        return node.classes
+
+    def _classes_step(self, node: Node) -> list[Node]:
+        match node.kind:
+            case Kind.LITERAL | Kind.SET:
+                members = node.members or 1 << node.data[0]
+                node.classes = (members, ALL_BYTES & ~members) if members != ALL_BYTES else (members,)
+                return []
+            case Kind.CONCATENATION:
+                parts = node.parts if self._deriver.is_nullable(node.parts[0]) else node.parts[:1]
+            case _:
+                parts = node.parts
+        missing = [part for part in parts if part.classes is None]
+        if not missing:
+            node.classes = _refined([part.classes or () for part in parts])
+        return missing
+
+
+def _refined(partitions: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The coarsest partition finer than all of `partitions`."""
+    result: tuple[int, ...] = (ALL_BYTES,)
+    for partition in partitions:
+        result = tuple(one & other for one in result for other in partition if one & other)
+    return result

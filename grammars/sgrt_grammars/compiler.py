@@ -1,0 +1,110 @@
+"""Compilation: constraints to grammars, cached by content and bounded in time and bytes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from importlib import import_module
+
+from sgrt_grammars.automaton.core import Core, PythonCore
+from sgrt_grammars.constraint import Constraint
+from sgrt_grammars.errors import UnsatisfiableConstraint
+from sgrt_grammars.expression import Expression
+from sgrt_grammars.grammar import Automaton, Grammar
+from sgrt_grammars.limits import Limits
+from sgrt_grammars.vocabulary import Vocabulary
+
+
+def lower(constraint: Constraint, vocabulary: Vocabulary) -> Expression:
+    """The expression of a constraint, by the front end of its kind."""
+    expression: Expression = import_module("sgrt_grammars.lowering").lower(constraint, vocabulary)
+    return expression
+
+
+DEFAULT_CACHE_BYTES = 1 << 30
+
+
+class GrammarCompiler:
+    """Compiles constraints against one vocabulary. Grammars share states and masks.
+
+    Equal constraints give the same grammar while it is in the cache, which is least-recently-used and bounded in
+    `cache_bytes`. When the shared automaton outgrows that bound, a fresh one is started; grammars that
+    are still held keep theirs. Errors are not cached. Safe to call from several threads.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        limits: Limits | None = None,
+        *,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
+        native: bool | None = None,
+    ) -> None:
+        self.vocabulary = vocabulary
+        self._limits = limits or Limits()
+        self._cache_bytes = cache_bytes
+        self._native = native
+        self._lock = threading.Lock()
+        self._grammars: OrderedDict[Constraint, Grammar] = OrderedDict()
+        self._held_bytes = 0
+        self._automaton = self._fresh_automaton()
+
+    def _fresh_automaton(self) -> Automaton:
+        core: Core = PythonCore(self.vocabulary, self._limits)
+        return Automaton(self.vocabulary, core, self._limits)
+
+    def compile(self, constraint: Constraint) -> Grammar:
+        """The grammar of `constraint`. Raises a `GrammarError` that says what cannot be kept, and where."""
+        with self._lock:
+            found = self._grammars.get(constraint)
+            if found is not None:
+                self._grammars.move_to_end(constraint)
+                return found
+        grammar = self.compile_expression(lower(constraint, self.vocabulary))
+        with self._lock:
+            self._keep(constraint, grammar)
+        return grammar
+
+    def compile_expression(self, expression: Expression) -> Grammar:
+        """The grammar of an expression, not cached as a whole (its states are)."""
+        automaton = self._roomy_automaton()
+        core = automaton.core
+        with automaton.lock:
+            core.start_operation(self._limits.time_s)
+            before = core.num_bytes
+            root = core.root(expression)
+            if not core.is_alive(root):
+                raise UnsatisfiableConstraint("no text of this vocabulary satisfies the constraint")
+            return Grammar(automaton, root, memory_bytes=1024 + core.num_bytes - before)
+
+    def _roomy_automaton(self) -> Automaton:
+        with self._lock:
+            if self._automaton.core.num_bytes > self._cache_bytes:
+                self._automaton.core.clear_masks()
+                if self._automaton.core.num_bytes > self._cache_bytes // 2:
+                    self._automaton = self._fresh_automaton()
+                    self._grammars.clear()
+                    self._held_bytes = 0
+            return self._automaton
+
+    def _keep(self, constraint: Constraint, grammar: Grammar) -> None:
+        self._grammars[constraint] = grammar
+        self._held_bytes += grammar.memory_bytes
+        while self._held_bytes > self._cache_bytes and len(self._grammars) > 1:
+            _, evicted = self._grammars.popitem(last=False)
+            self._held_bytes -= evicted.memory_bytes
+
+
+def shared_compiler(vocabulary: Vocabulary) -> GrammarCompiler:
+    """The compiler that goes with a vocabulary object."""
+    return vocabulary.derived("compiler", lambda: GrammarCompiler(vocabulary))
+
+
+def compile_grammar(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
+    """Compile with the vocabulary's own compiler, so all its grammars share states and masks."""
+    return shared_compiler(vocabulary).compile(constraint)
+
+
+def compile_expression(expression: Expression, vocabulary: Vocabulary) -> Grammar:
+    """Compile an expression with the vocabulary's own compiler."""
+    return shared_compiler(vocabulary).compile_expression(expression)
