@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Generic, NoReturn
+from typing import Any, Generic, NoReturn, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -13,6 +13,8 @@ from sgrt_frontend.call import Role
 from sgrt_frontend.errors import InvalidRequest
 
 T_co = TypeVar("T_co", covariant=True)
+
+Value: TypeAlias = Any  # the value of a variable whose type is known at run time only
 
 
 class Expression:
@@ -90,17 +92,17 @@ def _parts(expression: Expression) -> tuple[Expression, ...]:
 
 
 def system(body: Expression | str) -> Turn:
-    """A system turn: `s += system("You are terse.")`."""
+    """A turn of instructions, appended by `s +=`."""
     return Turn(Role.SYSTEM, expression_of(body))
 
 
 def user(body: Expression | str) -> Turn:
-    """A user turn."""
+    """A turn of the user."""
     return Turn(Role.USER, expression_of(body))
 
 
 def assistant(body: Expression | str) -> Turn:
-    """An assistant turn: `s += assistant(gen("answer"))`."""
+    """A turn of the model; its body usually holds a `gen` or `select`."""
     return Turn(Role.ASSISTANT, expression_of(body))
 
 

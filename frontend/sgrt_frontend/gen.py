@@ -167,7 +167,9 @@ def _sampling_of(options: GenOptions) -> SamplingOptions:
 
 def _shape(annotation: object, schema: object, options: GenOptions) -> Shape[Any]:
     given = [name for name in _CONSTRAINTS if options.get(name) is not None]
-    sources = (["type"] if annotation is not None else []) + (["schema"] if schema is not None else []) + given
+    sources = (
+        (["type"] if annotation is not None else []) + (["schema"] if schema is not None else []) + given
+    )
     if len(sources) > 1:
         raise InvalidRequest(
             f"{sources[-1]}: only one of type, schema, {', '.join(_CONSTRAINTS)} may be given, not {' and '.join(sources)}",
@@ -191,7 +193,9 @@ def _text_shape(options: GenOptions) -> Shape[str]:
         return text_shape(ContextFree(text=grammar) if isinstance(grammar, str) else grammar)
     constraint = options.get("structural_tag") or options.get("constraint")
     if constraint is None or isinstance(constraint, str | Mapping):
-        raise InvalidRequest("constraint: must be a constraint value such as Regex(pattern=...)", param="constraint")
+        raise InvalidRequest(
+            "constraint: must be a constraint value such as Regex(pattern=...)", param="constraint"
+        )
     return text_shape(constraint)
 
 
@@ -202,7 +206,9 @@ def _regex(pattern: str) -> Regex:
         re.compile(pattern)
     except re.error as error:
         raise ConstraintError(
-            f"regex: {pattern!r} is not a regular expression: {error}", param="regex", pointer=f"1:{error.pos or 0}"
+            f"regex: {pattern!r} is not a regular expression: {error}",
+            param="regex",
+            pointer=f"1:{error.pos or 0}",
         ) from error
     return Regex(pattern=pattern)
 
@@ -220,7 +226,9 @@ def checked_choices(choices: Sequence[str]) -> tuple[str, ...]:
         raise InvalidRequest("choices: at least one choice is needed", param="choices")
     for option in options:
         if not isinstance(option, str) or not option:
-            raise InvalidRequest(f"choices: {option!r} is not a text of at least one character", param="choices")
+            raise InvalidRequest(
+                f"choices: {option!r} is not a text of at least one character", param="choices"
+            )
     if len(set(options)) != len(options):
         twice = next(option for option in options if options.count(option) > 1)
         raise InvalidRequest(f"choices: {twice!r} appears twice", param="choices")

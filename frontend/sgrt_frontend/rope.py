@@ -37,9 +37,7 @@ class Rope:
         """The rope every state begins with."""
         return cls(None, (), "")
 
-    def extend(
-        self, tokens: tuple[int, ...], text: str, *, turn: int = 0, role: Role | None = None
-    ) -> Rope:
+    def extend(self, tokens: tuple[int, ...], text: str, *, turn: int = 0, role: Role | None = None) -> Rope:
         """A longer rope; this one stays as it is."""
         return Rope(self, tokens, text, turn=turn, role=role)
 

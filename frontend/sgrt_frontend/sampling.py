@@ -37,9 +37,7 @@ def as_texts(texts: str | Sequence[str]) -> tuple[str, ...]:
     return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
-def sampling_params(
-    *layers: SamplingOptions, extra_stop: tuple[str, ...] = (), n: int = 1
-) -> SamplingParams:
+def sampling_params(*layers: SamplingOptions, extra_stop: tuple[str, ...] = (), n: int = 1) -> SamplingParams:
     """Merge layers, later ones first in rank, into checked parameters.
 
     Raises:

@@ -6,7 +6,7 @@ import json
 import types
 import typing
 from collections.abc import Mapping
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 
 import typing_extensions
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
@@ -18,7 +18,10 @@ from sgrt_frontend.errors import InvalidRequest
 
 # Pydantic writes these beside the shape. They constrain nothing, so a compiler that refuses what it
 # does not enforce should not have to know them.
-_ANNOTATIONS = frozenset({"title", "default", "discriminator", "examples", "deprecated", "readOnly", "writeOnly"})
+_ANNOTATIONS = frozenset(
+    {"title", "default", "discriminator", "examples", "deprecated", "readOnly", "writeOnly"}
+)
+TypeForm: TypeAlias = Any  # something a variable can be annotated with
 _STRING_KEYS = frozenset({"str", "any", "literal", "enum"})
 
 
@@ -46,7 +49,9 @@ def adapter_of(annotation: object) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(_portable(annotation))
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
-        raise InvalidRequest(f"type: {annotation!r} has no JSON form: {error.message}", param="type") from error
+        raise InvalidRequest(
+            f"type: {annotation!r} has no JSON form: {error.message}", param="type"
+        ) from error
 
 
 def schema_of(adapter: TypeAdapter[Any]) -> dict[str, object]:
@@ -99,7 +104,7 @@ def _clean(node: object, *, is_schema: bool) -> object:
     return cleaned
 
 
-def _portable(annotation: object) -> Any:
+def _portable(annotation: object) -> TypeForm:
     """The annotation with `typing.TypedDict`, which pydantic refuses before Python 3.12, made portable."""
     if typing.is_typeddict(annotation):
         return _portable_typed_dict(annotation)
@@ -117,7 +122,7 @@ def _portable(annotation: object) -> Any:
     return origin[converted]
 
 
-def _portable_typed_dict(annotation: Any) -> Any:
+def _portable_typed_dict(annotation: TypeForm) -> TypeForm:
     hints = typing_extensions.get_type_hints(annotation, include_extras=True)
     required: frozenset[str] = annotation.__required_keys__
     fields = {}

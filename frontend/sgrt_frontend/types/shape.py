@@ -69,7 +69,9 @@ def shape_of(annotation: object) -> Shape[Any]:
         return STRING
     if annotation is bool:
         return Shape(
-            name="bool", constraint=Regex(pattern=" ?(?:true|false)"), parse=lambda text: text.strip() == "true"
+            name="bool",
+            constraint=Regex(pattern=" ?(?:true|false)"),
+            parse=lambda text: text.strip() == "true",
         )
     if annotation is int:
         return Shape(name="int", constraint=Regex(pattern=_INTEGER), parse=_integer, stop=_AFTER_INTEGER)

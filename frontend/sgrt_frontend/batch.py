@@ -1,0 +1,89 @@
+"""Many runs of one program: bounded concurrency, progress, and errors that stay with their item."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+from sgrt_frontend.backend import Backend
+from sgrt_frontend.encoder import Encoder
+from sgrt_frontend.errors import InvalidRequest, SgrtError
+from sgrt_frontend.execution import Body, execute, open_run
+from sgrt_frontend.loop import LoopThread
+from sgrt_frontend.options import RunOptions
+from sgrt_frontend.progress import Progress
+from sgrt_frontend.run import derived_seed
+from sgrt_frontend.state import State
+
+R = TypeVar("R")
+
+
+class BatchError(SgrtError):
+    """Some items of a batch failed. `states` are those of all items; the first failure is the cause."""
+
+    def __init__(self, message: str, *, states: Sequence[State[Any]]) -> None:
+        super().__init__(message)
+        self.states = tuple(states)
+
+
+class Batch(Generic[R]):
+    """A batch that has not run yet."""
+
+    def __init__(self, name: str, items: Sequence[Body], options: RunOptions, backend: Backend) -> None:
+        self._name = name
+        self._items = items
+        self._options = options
+        self._encoder = Encoder(backend)
+
+    def run(self, *, concurrency: int, progress: bool | None, raise_errors: bool) -> list[State[R]]:
+        """Run all items on a loop of its own."""
+        with LoopThread() as thread:
+            return thread.call(
+                self.arun(concurrency=concurrency, progress=progress, raise_errors=raise_errors)
+            )
+
+    async def arun(self, *, concurrency: int, progress: bool | None, raise_errors: bool) -> list[State[R]]:
+        """Run all items, at most `concurrency` at a time; threads only for bodies that are not async."""
+        if concurrency < 1:
+            raise InvalidRequest("concurrency: must be at least 1", param="concurrency")
+        turnstile = asyncio.Semaphore(concurrency)
+        with (
+            Progress(self._name, len(self._items), is_shown=progress) as bar,
+            ThreadPoolExecutor(concurrency, thread_name_prefix="sgrt-body") as pool,
+        ):
+
+            async def one(index: int, item: Body) -> State[R]:
+                async with turnstile:
+                    state = await self._run_item(index, item, pool)
+                bar.advance(is_failure=state.error is not None)
+                return state
+
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one(index, item)) for index, item in enumerate(self._items)]
+        states = [task.result() for task in tasks]
+        if raise_errors:
+            _raise_failures(self._name, states)
+        return states
+
+    async def _run_item(self, index: int, item: Body, pool: ThreadPoolExecutor) -> State[R]:
+        seed = self._options.seed
+        if seed is not None:
+            seed = derived_seed(seed, f"item {index}")
+        run, state = open_run(self._options, self._encoder.backend, encoder=self._encoder, seed=seed)
+        with contextlib.suppress(Exception):  # one item's failure is kept in its state
+            await execute(run, item, state, pool)
+        return state
+
+
+def _raise_failures(name: str, states: Sequence[State[Any]]) -> None:
+    failed = [(index, state.error) for index, state in enumerate(states) if state.error is not None]
+    if failed:
+        index, error = failed[0]
+        raise BatchError(
+            f"{len(failed)} of {len(states)} items of {name} failed; the first is item {index}: "
+            f"{type(error).__name__}: {error}",
+            states=states,
+        ) from error

@@ -1,0 +1,153 @@
+"""Executing a body: sync or async, at the top of a run or nested in another."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from sgrt_frontend.backend import Backend
+from sgrt_frontend.caller import LiveCaller
+from sgrt_frontend.encoder import Encoder
+from sgrt_frontend.errors import DeadlineExceeded, SgrtError
+from sgrt_frontend.events import Event
+from sgrt_frontend.history import current_history
+from sgrt_frontend.options import RunOptions
+from sgrt_frontend.run import Run
+from sgrt_frontend.scope import Scope
+from sgrt_frontend.state import State
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """A program's function with its arguments; all it still needs is a state."""
+
+    call: Callable[[State[Any]], Any]
+    is_async: bool
+
+
+class Opened(NamedTuple, Generic[R]):
+    """A run that is ready, and its first state."""
+
+    run: Run
+    state: State[R]
+
+
+def open_run(
+    options: RunOptions,
+    backend: Backend,
+    *,
+    encoder: Encoder | None = None,
+    seed: int | None = None,
+    listener: Callable[[Event], None] | None = None,
+) -> Opened[Any]:
+    """Make a run on the running loop. `encoder` is shared by the runs of a batch."""
+    run = Run(
+        encoder=encoder or Encoder(backend),
+        caller=LiveCaller(backend),
+        options=options,
+        seed=options.seed if seed is None else seed,
+        listener=listener,
+    )
+    return Opened(run, State(run, "s", scope=run.scope))
+
+
+def is_async(function: Callable[..., object]) -> bool:
+    """Whether calling the function gives a coroutine."""
+    return inspect.iscoroutinefunction(function)
+
+
+def run_sync(body: Body, state: State[R]) -> R:
+    """Run a sync body in this thread."""
+    token = current_history.set(state)
+    try:
+        result: R = body.call(state)
+        state._result.succeed(result, None)
+        return result
+    except BaseException as error:
+        state._result.fail(error)
+        raise
+    finally:
+        current_history.reset(token)
+
+
+async def run_async(body: Body, state: State[R]) -> R:
+    """Run an async body in this task."""
+    token = current_history.set(state)
+    try:
+        result: R = await body.call(state)
+        state._result.succeed(result, None)
+        return result
+    except BaseException as error:
+        state._result.fail(error)
+        raise
+    finally:
+        current_history.reset(token)
+
+
+async def execute(run: Run, body: Body, state: State[Any], pool: Executor | None) -> None:
+    """Run a body and all its calls to the end, within the run's timeout.
+
+    A sync body runs in a thread of `pool`. A failure cancels what is still running.
+    """
+    try:
+        async with asyncio.timeout(run.options.timeout_s):
+            await _body_on_loop(body, state, pool)
+            await run.finish()
+    except TimeoutError as error:
+        reason = DeadlineExceeded(f"the run took longer than its timeout of {run.options.timeout_s} s")
+        await run.abort(reason)
+        failure = error if isinstance(error, SgrtError) else reason
+        state._failure = failure
+        raise failure from error
+    except BaseException as error:
+        await run.abort()
+        state._failure = error
+        raise
+
+
+async def _body_on_loop(body: Body, state: State[Any], pool: Executor | None) -> None:
+    if body.is_async:
+        await run_async(body, state)
+        return
+    context = contextvars.copy_context()
+    loop = asyncio.get_running_loop()
+    work = loop.run_in_executor(pool, context.run, run_sync, body, state)
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        # A thread cannot be interrupted; its next wait ends at once because every call is cancelled.
+        state._run.scope.cancel()
+        await asyncio.wait([work])
+        raise
+
+
+def nest(body: Body, parent: State[Any]) -> State[Any]:
+    """Run a program inside another's run: its calls run beside the caller's.
+
+    A sync body runs right here, which takes no thread and no time unless it waits for its own values;
+    an async body runs as a task of the run's loop, beside the caller.
+    """
+    run = parent._run
+    path = f"{parent._path}/n{parent._children}"
+    parent._children += 1
+    state: State[Any] = State(run, path, scope=Scope(parent._scope))
+    if not body.is_async:
+        run_sync(body, state)
+        return state
+    run.watch(state._result)
+
+    async def beside() -> None:
+        try:
+            await run_async(body, state)
+        except Exception:  # noqa: BLE001 - kept in the state's result, raised to whoever reads it
+            return
+
+    run.on_loop(lambda: run.spawn(beside(), scope=state._scope, slot=state._result))
+    return state

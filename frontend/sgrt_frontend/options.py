@@ -1,0 +1,65 @@
+"""How a program is run: the backend, defaults for its calls, seed, limits."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from sgrt_frontend.backend import Backend
+from sgrt_frontend.errors import InvalidRequest
+from sgrt_frontend.sampling import SamplingOptions
+
+
+class RunSettings(SamplingOptions, total=False):
+    """What `Program.with_options` takes: defaults for every call, and limits of the run.
+
+    A `gen`'s own parameters win over these. `seed` makes a run repeatable: every call
+    draws from a seed of its own derived from it. `timeout_s` bounds the whole run.
+    """
+
+    backend: Backend
+    timeout_s: float | None
+    priority: int
+    cache_salt: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Settings in effect."""
+
+    backend: Backend | None = None
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    seed: int | None = None
+    timeout_s: float | None = None
+    priority: int = 0
+    cache_salt: str = ""
+
+
+_backend: ContextVar[Backend | None] = ContextVar("sgrt_backend", default=None)
+
+
+@contextlib.contextmanager
+def use_backend(backend: Backend) -> Iterator[Backend]:
+    """Programs run inside this block, in this thread or task, use `backend` unless they name another."""
+    token = _backend.set(backend)
+    try:
+        yield backend
+    finally:
+        _backend.reset(token)
+
+
+def backend_of(options: RunOptions) -> Backend:
+    """The backend named by the options, or that of the surrounding `use_backend` block.
+
+    Raises:
+        InvalidRequest: there is neither.
+    """
+    backend = options.backend or _backend.get()
+    if backend is None:
+        raise InvalidRequest(
+            "the program has no backend; write `program.on(engine).run(...)` or run it inside `with use_backend(engine):`",
+            param="backend",
+        )
+    return backend

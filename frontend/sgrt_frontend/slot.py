@@ -1,0 +1,139 @@
+"""A variable of a state: a value that may still be on its way, and how it came about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from sgrt_frontend.call import Origin, StopReason, TokenInfo, Usage
+from sgrt_frontend.errors import Cancelled, ProgramError
+from sgrt_frontend.source import Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One generated text: its tokens, why it ended, and logprobs where asked for."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    stop_reason: StopReason
+    stop: str | int | None
+    usage: Usage
+    logprobs: tuple[TokenInfo, ...] = ()
+    origins: tuple[Origin, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meta:
+    """How a variable came about.
+
+    `usage` adds up all samples and attempts. `probabilities` and `unexplored` (a bound on the weight of
+    spellings that were not summed, as a fraction of all weight) belong to `select`.
+    """
+
+    usage: Usage
+    samples: tuple[Sample, ...] = ()
+    attempts: int = 1
+    seconds: float = 0.0
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    unexplored: float = 0.0
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why the first sample ended."""
+        return self.samples[0].stop_reason
+
+    @property
+    def logprobs(self) -> tuple[TokenInfo, ...]:
+        """Logprobs of the first sample's tokens."""
+        return self.samples[0].logprobs
+
+
+class Slot:
+    """One variable. The run's loop sets it once; any thread may wait for it.
+
+    `was_raised` remembers that the program has seen its error, so that the run need not raise it again.
+    """
+
+    __slots__ = ("_future", "meta", "name", "source", "upstream", "was_raised")
+
+    def __init__(self, name: str, source: Source) -> None:
+        self.name = name
+        self.source = source
+        self.meta: Meta | None = None
+        self.was_raised = False
+        self.upstream: Slot | None = None  # whose failure this one's comes from
+        self._future: Future[object] = Future()
+
+    @classmethod
+    def holding(cls, name: str, value: object, source: Source) -> Slot:
+        """A variable the program set itself."""
+        slot = cls(name, source)
+        slot.succeed(value, None)
+        return slot
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the value, or the failure, is there."""
+        return self._future.done()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why there is no value, once that is known."""
+        return self._future.exception() if self._future.done() else None
+
+    def succeed(self, value: object, meta: Meta | None) -> None:
+        """Set the value; later settings are ignored (the variable was cancelled in between)."""
+        if not self._future.done():
+            self.meta = meta
+            self._future.set_result(value)
+
+    def fail(self, error: BaseException) -> None:
+        """Set the failure; ignored once a value or failure is there."""
+        if not self._future.done():
+            self._future.set_exception(error)
+
+    def wait(self) -> object:
+        """Block until the value is there.
+
+        Raises:
+            ProgramError: the call that makes the variable failed.
+        """
+        try:
+            return self._future.result()
+        except BaseException as error:
+            raise self._raised(error) from error
+
+    async def get(self) -> object:
+        """Await the value. Raises as `wait` does."""
+        try:
+            return await asyncio.shield(asyncio.wrap_future(self._future))
+        except BaseException as error:
+            if not self._future.done():  # the waiting task was cancelled, not the variable
+                raise
+            raise self._raised(error) from error
+
+    def blame(self) -> ProgramError:
+        """The failure as a ProgramError with this variable's place, for what depends on it."""
+        error = self.failure
+        if isinstance(error, ProgramError):
+            message = f"{self._shown} was not generated, because what stands before it failed: {error}"
+        else:
+            message = f"generating {self._shown} failed: {type(error).__name__}: {error}"
+        return ProgramError(message, variable=self.name, source=str(self.source))
+
+    @property
+    def _shown(self) -> str:
+        return repr(self.name) if self.name else "a value"
+
+    def _raised(self, error: BaseException) -> BaseException:
+        if not self._future.done():  # the wait itself was interrupted
+            return error
+        self.was_raised = True
+        if self.upstream is not None:
+            self.upstream.was_raised = True
+        if isinstance(error, Cancelled):
+            return Cancelled(f"{self.source}: {self._shown}: {error}")
+        return self.blame()

@@ -1,0 +1,90 @@
+"""A saved state: tokens with their texts and turns, and variables, as a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import to_jsonable_python
+
+from sgrt_frontend.call import Role
+from sgrt_frontend.errors import InvalidRequest
+from sgrt_frontend.rope import Rope
+from sgrt_frontend.turns import Turns
+
+
+class SnapshotPiece(BaseModel):
+    """A run of tokens and the text it stands for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tokens: tuple[int, ...]
+    text: str
+    turn: int = 0
+    role: Role | None = None
+
+
+class Snapshot(BaseModel):
+    """The file form of a state. Token ids mean something for `model` alone."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: int = 1
+    model: str
+    pieces: tuple[SnapshotPiece, ...]
+    roles: tuple[Role, ...]
+    is_closed: bool
+    variables: dict[str, Any]
+
+    @classmethod
+    def of(cls, rope: Rope, turns: Turns, variables: dict[str, Any], *, model: str) -> Snapshot:
+        """The snapshot of a settled state."""
+        pieces = tuple(
+            SnapshotPiece(tokens=piece.tokens, text=piece.text, turn=piece.turn, role=piece.role)
+            for piece in rope.pieces()
+            if piece.tokens
+        )
+        return cls(
+            model=model,
+            pieces=pieces,
+            roles=turns.roles,
+            is_closed=turns.is_closed,
+            variables=to_jsonable_python(variables),
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Snapshot:
+        """Read a file's text.
+
+        Raises:
+            InvalidRequest: it is not a saved state, or of a version this program does not know.
+        """
+        try:
+            snapshot = cls.model_validate_json(text)
+        except ValidationError as error:
+            raise InvalidRequest(f"path: not a saved state: {error}", param="path") from error
+        if snapshot.version != 1:
+            raise InvalidRequest(f"path: version {snapshot.version} is unknown; 1 is known", param="path")
+        return snapshot
+
+    def to_json(self) -> str:
+        """The file's text."""
+        return self.model_dump_json()
+
+    def require_model(self, model: str) -> None:
+        """Refuse to go on under another model, whose tokens mean something else."""
+        if model != self.model:
+            raise InvalidRequest(
+                f"path: the state was saved with model {self.model!r}, but {model!r} runs here", param="path"
+            )
+
+    def rope(self) -> Rope:
+        """The tokens."""
+        rope = Rope.empty()
+        for piece in self.pieces:
+            rope = rope.extend(piece.tokens, piece.text, turn=piece.turn, role=piece.role)
+        return rope
+
+    def turns(self) -> Turns:
+        """The turns, none of them open."""
+        return Turns(roles=self.roles, open_role=None, is_closed=self.is_closed)

@@ -1,0 +1,31 @@
+"""Where in a user's program something was written."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+_OWN_FOLDER = str(Path(__file__).parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A line of a program."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def caller_source() -> Source:
+    """The innermost line on the stack that is not part of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
+        frame = frame.f_back
+    if frame is None:
+        return Source("<unknown>", 0)
+    return Source(frame.f_code.co_filename, frame.f_lineno)
