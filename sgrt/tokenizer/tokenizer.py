@@ -93,6 +93,12 @@ class Tokenizer:
         known = self._parts.token_bytes
         return known[token_id] if 0 <= token_id < len(known) else None
 
+    @cached_property
+    def all_token_bytes(self) -> tuple[bytes | None, ...]:
+        """`token_bytes` of every id, `size` of them."""
+        known = self._parts.token_bytes
+        return known + (None,) * (self._size - len(known))
+
     def token_id(self, spelling: str) -> int | None:
         """The id of a special or added token (a tool-call mark, say) by its spelling."""
         found: int | None = self._parts.merger.token_to_id(spelling)
@@ -119,9 +125,7 @@ class Tokenizer:
 
     @cached_property
     def _vocabulary(self) -> Vocabulary:
-        known = self._parts.token_bytes
-        padding = (None,) * (self._size - len(known))
-        return Vocabulary(known + padding, self._end_token_ids, self._ids_of_marks, encode=self.encode)
+        return Vocabulary(self.all_token_bytes, self._end_token_ids, self._ids_of_marks, encode=self.encode)
 
     def _encode_text(self, text: str, *, is_start: bool) -> list[int]:
         has_prefix = is_start and self._parts.has_space_prefix and text
