@@ -23,6 +23,8 @@ from sgrt_grammars.limits import Meter
 SMALL_LANGUAGE = 10_000
 """A captured language of more words than this cannot be used up, for all that matters."""
 _MAX_EXPANSIONS = 50_000
+_MIN_VARIANTS = 8
+"""Bytes tried at least of those that lead to one node: what is captured later may need some of them."""
 
 
 class RegisterSearch:
@@ -113,7 +115,7 @@ class RegisterSearch:
 
     def _successors(self, thread: Thread, text: bytes) -> Generator[tuple[int, Thread], None, None]:
         """Steps by every symbol; of bytes that lead to one node, no more than could matter."""
-        limit = 1 + _num_recorded(thread.registers.scope)
+        limit = _MIN_VARIANTS + _num_recorded(thread.registers.scope)
         used: dict[int, int] = {}
         members = self._deriver.first(thread.node) & self._alphabet
         bytes_ = [byte for byte in _BY_LIKING if members >> byte & 1]
