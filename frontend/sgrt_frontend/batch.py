@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from sgrt_frontend.backend import Backend
+from sgrt_frontend.call import Usage
 from sgrt_frontend.encoder import Encoder
 from sgrt_frontend.errors import InvalidRequest, SgrtError
 from sgrt_frontend.execution import Body, execute, open_run
@@ -17,6 +19,7 @@ from sgrt_frontend.options import RunOptions
 from sgrt_frontend.progress import Progress
 from sgrt_frontend.run import derived_seed
 from sgrt_frontend.state import State
+from sgrt_frontend.totals import NOTHING_USED, added
 
 R = TypeVar("R")
 
@@ -27,6 +30,11 @@ class BatchError(SgrtError):
     def __init__(self, message: str, *, states: Sequence[State[Any]]) -> None:
         super().__init__(message)
         self.states = tuple(states)
+
+
+def total_usage(states: Iterable[State[Any]]) -> Usage:
+    """Tokens of all calls of several runs."""
+    return functools.reduce(added, (state.usage for state in states), NOTHING_USED)
 
 
 class Batch(Generic[R]):

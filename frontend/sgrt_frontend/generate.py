@@ -17,6 +17,7 @@ from sgrt_frontend.rope import Rope
 from sgrt_frontend.run import Run
 from sgrt_frontend.sampling import SamplingOptions, sampling_params
 from sgrt_frontend.slot import Meta, Sample, Slot
+from sgrt_frontend.totals import NOTHING_USED, added
 from sgrt_frontend.types.shape import ValueMismatch
 from sgrt_grammars.constraint import AnyText, Constraint, Sequence, Text
 
@@ -53,12 +54,12 @@ class Generation:
         if before.length == 0:
             before = before.extend(self.run.encoder.begin_tokens, "")
         call = self._call(before, healed)
-        total = Usage(prompt_tokens=0, cached_tokens=0, output_tokens=0)
+        total = NOTHING_USED
         seconds = 0.0
         for attempt in range(self.gen.attempts):
             seeded = replace(call, sampling=replace(call.sampling, seed=self._seed(attempt)))
             generated = await self.run.caller.generate(seeded, self._on_chunk(healed))
-            total = _added(total, generated)
+            total = added(total, _call_usage(generated))
             seconds += generated.seconds
             value, refusal = self._value(generated.samples, healed)
             if refusal is None:
@@ -71,6 +72,7 @@ class Generation:
         first = meta.samples[0]
         tokens = kept_tokens(first, self.run.encoder)
         after = before.extend(tokens, first.text, turn=self.place.turn, role=self.place.role)
+        self.run.add_usage(meta.usage)
         self.slot.succeed(value, meta)
         if self.run.listener is not None:
             done = Done(variable=self.gen.variable, label=self.place.label, value=value, meta=meta)
@@ -199,13 +201,12 @@ def _heal(before: Rope, encoder: Encoder) -> tuple[Rope, str]:
     return before, ""
 
 
-def _added(total: Usage, generated: Generated) -> Usage:
-    """The sum of usages; samples of one call share their prompt, which counts once."""
-    prompt = max(sample.usage.prompt_tokens for sample in generated.samples)
-    cached = min(sample.usage.cached_tokens for sample in generated.samples)
+def _call_usage(generated: Generated) -> Usage:
+    """The usage of one call; its samples share the prompt, which counts once."""
+    usages = [sample.usage for sample in generated.samples]
     return Usage(
-        prompt_tokens=total.prompt_tokens + prompt,
-        cached_tokens=total.cached_tokens + cached,
-        output_tokens=total.output_tokens + sum(sample.usage.output_tokens for sample in generated.samples),
-        forced_tokens=total.forced_tokens + sum(sample.usage.forced_tokens for sample in generated.samples),
+        prompt_tokens=max(usage.prompt_tokens for usage in usages),
+        cached_tokens=min(usage.cached_tokens for usage in usages),
+        output_tokens=sum(usage.output_tokens for usage in usages),
+        forced_tokens=sum(usage.forced_tokens for usage in usages),
     )

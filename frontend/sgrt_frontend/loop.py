@@ -26,13 +26,10 @@ class LoopThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.submit(_cancel_others()).result()
+        self.submit(_wind_down()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        try:
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        finally:
-            self._loop.close()
+        self._loop.close()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Start work on the loop."""
@@ -49,9 +46,10 @@ class LoopThread:
             raise
 
 
-async def _cancel_others() -> None:
-    """Cancel every other task of the loop and wait until they are gone."""
+async def _wind_down() -> None:
+    """Cancel every other task of the loop, wait until they are gone, close generators left open."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()

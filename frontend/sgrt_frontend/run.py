@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from sgrt_frontend.call import Usage
 from sgrt_frontend.caller import Caller
 from sgrt_frontend.chain import Link
 from sgrt_frontend.encoder import Encoder
@@ -19,6 +20,7 @@ from sgrt_frontend.options import RunOptions
 from sgrt_frontend.rope import Rope
 from sgrt_frontend.scope import Scope
 from sgrt_frontend.slot import Slot
+from sgrt_frontend.totals import NOTHING_USED, added
 
 T = TypeVar("T")
 
@@ -50,6 +52,7 @@ class Run:
         self.seed = seed if seed is not None else secrets.randbits(63)
         self.scope = Scope(None)
         self.is_over = False
+        self.usage = NOTHING_USED
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._slots: list[Slot] = []
@@ -122,6 +125,10 @@ class Run:
             self._blamed[id(error)] = slot
             self._blame_errors.append(error)
         link.fail(error)
+
+    def add_usage(self, usage: Usage) -> None:
+        """Count what a call used. On the loop."""
+        self.usage = added(self.usage, usage)
 
     def watch(self, slot: Slot) -> None:
         """Raise this variable's failure at the end of the run if the program never looks at it."""

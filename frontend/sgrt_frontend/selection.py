@@ -65,7 +65,6 @@ class _Search:
     weights: list[float] = field(default_factory=list)
     best: list[tuple[tuple[int, ...], float] | None] = field(default_factory=list)
     frontier: list[_Node] = field(default_factory=list)
-    prompt_tokens: int = 0
     cached_tokens: int = 0
 
     async def run(self, max_unexplored: float) -> float:
@@ -105,8 +104,8 @@ class _Search:
         scores = await self.score((*self.prefix, *node.tokens), [(token,) for token in tokens])
         if len(scores) != len(tokens):
             raise BackendError(f"the backend scored {len(scores)} of {len(tokens)} continuations")
-        self.prompt_tokens += len(self.prefix) + len(node.tokens)
-        self.cached_tokens += min((score.usage.cached_tokens for score in scores), default=0)
+        if not node.tokens:  # later nodes go on from the same prompt, which counts once
+            self.cached_tokens = scores[0].usage.cached_tokens
         for token, score in zip(tokens[: len(nexts)], scores, strict=False):
             self._advance(node, token, node.priority - score.total, nexts[token])
         end_probability = sum(math.exp(score.total) for score in scores[len(nexts) :])
@@ -190,7 +189,7 @@ async def weigh(
         weights=dict(zip(choices, search.weights, strict=True)),
         spellings=spellings,
         unexplored=unexplored,
-        usage=Usage(prompt_tokens=search.prompt_tokens, cached_tokens=search.cached_tokens, output_tokens=0),
+        usage=Usage(prompt_tokens=len(prefix), cached_tokens=search.cached_tokens, output_tokens=0),
     )
 
 
@@ -239,6 +238,7 @@ class Selection:
         generated, meta = await self.run.caller.select(call, self._decide)
         sample = generated.samples[0]
         after = before.extend(sample.token_ids, sample.text, turn=self.place.turn, role=self.place.role)
+        self.run.add_usage(meta.usage)
         self.slot.succeed(sample.text, meta)
         if self.run.listener is not None:
             done = Done(variable=self.select.variable, label=self.place.label, value=sample.text, meta=meta)
@@ -261,11 +261,7 @@ class Selection:
         assert call.sampling.seed is not None, "set when the call was made"
         chosen = draw(shares, self.select.temperature, call.sampling.seed)
         tokens = self._tokens(chosen, found)
-        usage = Usage(
-            prompt_tokens=found.usage.prompt_tokens,
-            cached_tokens=found.usage.cached_tokens,
-            output_tokens=len(tokens),
-        )
+        usage = found.usage
         sample = Sample(
             text=chosen, token_ids=tokens, stop_reason=StopReason.END_OF_TEXT, stop=None, usage=usage
         )

@@ -10,7 +10,7 @@ from typing import Generic, cast
 
 from typing_extensions import TypeVar
 
-from sgrt_frontend.call import Role, Score
+from sgrt_frontend.call import Role, Score, Usage
 from sgrt_frontend.chain import Link
 from sgrt_frontend.errors import DeadlineExceeded, InvalidRequest
 from sgrt_frontend.expression import Expression, Var, expression_of
@@ -92,6 +92,11 @@ class State(Variables, Generic[R_co]):
     def error(self) -> BaseException | None:
         """Why the run failed, for the states of a batch; None when it did not."""
         return self._failure
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all calls of the run so far, those of forks and nested programs among them."""
+        return self._run.usage
 
     # Forks, scopes and the way back
 

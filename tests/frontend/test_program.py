@@ -1,0 +1,363 @@
+"""Programs: running, arguments, options, methods, async bodies, nesting."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from sgrt_frontend.errors import BackendError, Cancelled, DeadlineExceeded, InvalidRequest, ProgramError
+from sgrt_frontend.gen import gen
+from sgrt_frontend.options import use_backend
+from sgrt_frontend.program import function
+from sgrt_frontend.scripted import Answer, ScriptedBackend
+from sgrt_frontend.state import State
+
+
+@function
+def capital(s: State, country: str) -> str:
+    s += f"The capital of {country} is"
+    s += gen("city")
+    return s.value("city", str)
+
+
+def test_a_run_returns_a_state_with_variables_text_and_result() -> None:
+    state = capital.on(ScriptedBackend([" Paris"])).run("France")
+    assert state["city"] == " Paris"
+    assert state.result == " Paris"
+    assert state.text() == "The capital of France is Paris"
+    assert "city" in state and "town" not in state
+
+
+def test_a_program_without_a_backend_says_how_to_name_one() -> None:
+    with pytest.raises(InvalidRequest, match="use_backend"):
+        capital.run("France")
+
+
+def test_a_surrounding_block_provides_the_backend(echo: ScriptedBackend) -> None:
+    with use_backend(echo):
+        assert capital.run("France").result == "word"
+    with pytest.raises(InvalidRequest):
+        capital.run("France")
+
+
+def test_parameters_may_have_any_name_even_those_of_options() -> None:
+    @function
+    def program(s: State, n: int, backend: str, temperature: float, stream: bool, seed: int) -> str:
+        s += f"{n} {backend} {temperature} {stream} {seed}"
+        s += gen("x")
+        return s.text()
+
+    state = program.on(ScriptedBackend(["!"])).run(n=3, backend="b", temperature=0.5, stream=True, seed=1)
+    assert state.result == "3 b 0.5 True 1!"
+
+
+def test_wrong_arguments_fail_before_anything_runs() -> None:
+    backend = ScriptedBackend([])
+    with pytest.raises(TypeError, match="country"):
+        capital.on(backend).run()  # type: ignore[call-arg]  # the mistake under test
+    assert not backend.calls
+
+
+class Guide:
+    def __init__(self, tone: str) -> None:
+        self.tone = tone
+
+    @function
+    def greet(self, s: State, name: str) -> str:
+        s += f"{self.tone}: {name}"
+        s += gen("greeting")
+        return s.value("greeting", str)
+
+    @function
+    async def agreet(self, s: State, name: str) -> str:
+        s += f"{self.tone}: {name}"
+        return await s.agen()
+
+
+def test_methods_are_programs() -> None:
+    guide = Guide("warm")
+    state = guide.greet.on(ScriptedBackend(["hello"])).run("Ann")
+    assert state.result == "hello"
+    assert state.text() == "warm: Annhello"
+    assert guide.agreet.on(ScriptedBackend(["hi"])).run("Ann").result == "hi"
+
+
+def test_async_bodies_run_from_ordinary_code_and_on_a_loop() -> None:
+    @function
+    async def program(s: State, question: str) -> int:
+        s += question
+        number = await s.agen(int)
+        s += " and "
+        s += gen("rest")
+        assert await s.get("rest", str) == "more"
+        return number
+
+    assert program.on(ScriptedBackend([42, "more"])).run("q").result == 42
+    state = asyncio.run(program.on(ScriptedBackend([42, "more"])).arun("q"))
+    assert state.result == 42
+    assert state.text() == "q42 and more"
+
+
+def test_ordinary_runs_work_inside_a_running_loop() -> None:
+    async def notebook() -> str:
+        return capital.on(ScriptedBackend([" Rome"])).run("Italy").result
+
+    assert asyncio.run(notebook()) == " Rome"
+
+
+def test_sync_bodies_run_on_a_loop_without_blocking_it() -> None:
+    async def both() -> list[str]:
+        backend = ScriptedBackend(lambda prompt: Answer(text=prompt[-5:], delay_s=0.01))
+        states = await asyncio.gather(capital.on(backend).arun("France"), capital.on(backend).arun("Italy"))
+        return [state.result for state in states]
+
+    assert asyncio.run(both()) == ["ce is", "ly is"]
+
+
+def test_an_async_body_that_blocks_on_itself_is_told_to_await() -> None:
+    @function
+    async def program(s: State) -> Any:
+        s += "q" + gen("x")
+        return s["x"]
+
+    with pytest.raises(InvalidRequest, match=r"await s.get\('x'\)"):
+        program.on(ScriptedBackend([Answer(text="a", delay_s=0.05)])).run()
+
+
+def test_an_async_def_body_is_awaited() -> None:
+    ran: list[str] = []
+
+    @function
+    async def program(s: State) -> None:
+        ran.append("body")
+
+    program.on(ScriptedBackend([])).run()
+    assert ran == ["body"]
+
+
+def test_the_body_runs_once_per_item() -> None:
+    ran: list[int] = []
+
+    @function
+    def program(s: State, number: int) -> None:
+        ran.append(number)
+        s += f"{number}" + gen("x")
+
+    program.on(ScriptedBackend(lambda prompt: "a")).run_batch([(1,), (2,)])
+    assert sorted(ran) == [1, 2]
+
+
+def test_bound_arguments_are_used_and_conflicts_are_errors(echo: ScriptedBackend) -> None:
+    french = capital.on(echo).bind(country="France")
+    assert french.run().text().startswith("The capital of France")
+    with pytest.raises(InvalidRequest, match="country"):
+        french.run(country="Italy")
+    with pytest.raises(InvalidRequest, match="country"):
+        french.run("Italy")
+    with pytest.raises(InvalidRequest, match="country"):
+        french.bind(country="Italy")
+    with pytest.raises(InvalidRequest, match="continent"):
+        capital.bind(continent="Europe")
+
+
+def test_binding_never_changes_the_arguments_of_the_caller(echo: ScriptedBackend) -> None:
+    @function
+    def program(s: State, a: str, b: str) -> str:
+        s += a + b + gen("x")
+        return s.text()
+
+    items = [{"b": "1"}, {"b": "2"}]
+    states = program.on(echo).bind(a="x").run_batch(items)
+    assert [state.text() for state in states] == ["x1word", "x2word"]
+    assert items == [{"b": "1"}, {"b": "2"}]
+
+
+def test_options_reach_every_call_and_the_calls_own_win() -> None:
+    @function
+    def program(s: State) -> None:
+        s += "a" + gen("x") + gen("y", temperature=0.1, max_tokens=7)
+
+    backend = ScriptedBackend(["1", "2"])
+    program.on(backend).with_options(temperature=0.9, max_tokens=3, priority=4, cache_salt="t").run()
+    first, second = backend.calls
+    assert (first.sampling.temperature, first.sampling.max_tokens, first.priority) == (0.9, 3, 4)
+    assert (second.sampling.temperature, second.sampling.max_tokens) == (0.1, 7)
+    assert second.cache_salt == "t"
+
+
+def test_unknown_options_are_refused_by_name() -> None:
+    with pytest.raises(InvalidRequest, match="temprature"):
+        capital.with_options(temprature=0.5)  # type: ignore[call-arg]  # the mistake under test
+    with pytest.raises(InvalidRequest, match="temperature"):
+        capital.with_options(temperature=-1.0)
+
+
+def test_seeds_depend_on_the_run_and_the_place_alone() -> None:
+    @function
+    def program(s: State) -> None:
+        s += "a" + gen("x") + gen("y")
+
+    def seeds(seed: int | None) -> list[int | None]:
+        backend = ScriptedBackend(["1", "2"])
+        program.on(backend).with_options(seed=seed).run()
+        return [call.sampling.seed for call in backend.calls]
+
+    assert seeds(7) == seeds(7)
+    assert len(set(seeds(7) + seeds(8))) == 4
+    assert seeds(None) != seeds(None)
+
+
+def test_nested_programs_run_beside_their_caller() -> None:
+    @function
+    def expand(s: State, topic: str) -> None:
+        s += f"Expand {topic}:" + gen("text")
+
+    @function
+    def outline(s: State) -> str:
+        children = [expand(topic=topic) for topic in ("a", "b", "c")]
+        s += "Summary: " + " ".join(child.value("text", str) for child in children)
+        s += gen("end")
+        return s.text()
+
+    backend = ScriptedBackend(lambda prompt: Answer(text=prompt[-2:-1], delay_s=0.02))
+    assert outline.on(backend).run().result == "Summary: a b c "
+    assert len(backend.calls) == 4
+
+
+def test_async_programs_nest_in_both_kinds_of_bodies() -> None:
+    @function
+    async def inner(s: State, word: str) -> int:
+        s += word
+        return await s.agen(int)
+
+    @function
+    def outer(s: State) -> int:
+        return sum(child.result for child in [inner("a"), inner("b")])
+
+    @function
+    async def aouter(s: State) -> int:
+        children = [inner("a"), inner("b")]
+        return sum([await child.done() for child in children])
+
+    assert outer.on(ScriptedBackend([1, 2])).run().result == 3
+    assert aouter.on(ScriptedBackend([1, 2])).run().result == 3
+
+
+def test_calling_a_program_outside_a_run_says_to_run_it() -> None:
+    with pytest.raises(InvalidRequest, match=r"capital.run\(...\)"):
+        capital("France")
+
+
+def test_a_failing_call_raises_where_it_is_read_with_its_own_line() -> None:
+    @function
+    def program(s: State) -> None:
+        s += "q" + gen("x")
+        s["x"]
+
+    with pytest.raises(ProgramError, match=r"test_program.py:\d+: generating 'x' failed: .*boom") as caught:
+        program.on(ScriptedBackend([BackendError("boom")])).run()
+    assert caught.value.variable == "x"
+    assert isinstance(caught.value.__cause__, BackendError)
+
+
+def test_a_failing_call_that_nobody_reads_fails_the_run() -> None:
+    @function
+    def program(s: State) -> None:
+        s += "q" + gen("x") + gen("y")
+
+    with pytest.raises(ProgramError, match="generating 'x' failed"):
+        program.on(ScriptedBackend([BackendError("boom"), "never"])).run()
+
+
+def test_a_variable_after_a_failure_says_what_failed() -> None:
+    @function
+    def program(s: State) -> str:
+        s += "q" + gen("x") + gen("y")
+        try:
+            s["y"]
+        except ProgramError as error:
+            return str(error)
+        return ""
+
+    state = program.on(ScriptedBackend([BackendError("boom")])).run()
+    assert "'y' was not generated" in state.result and "boom" in state.result
+
+
+def test_a_handled_failure_does_not_fail_the_run() -> None:
+    @function
+    def program(s: State) -> str:
+        copy = s.copy()
+        copy += "q" + gen("x")
+        try:
+            return copy.value("x", str)
+        except ProgramError:
+            return "none"
+
+    assert program.on(ScriptedBackend([BackendError("boom")])).run().result == "none"
+
+
+def test_an_error_of_the_body_is_raised_as_it_is() -> None:
+    @function
+    def program(s: State) -> None:
+        s += "q" + gen("x")
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        program.on(ScriptedBackend([Answer(text="a", delay_s=30)])).run()
+
+
+def test_a_run_that_takes_too_long_is_cancelled() -> None:
+    @function
+    def program(s: State) -> None:
+        s += "q" + gen("x")
+        s["x"]
+
+    with pytest.raises((DeadlineExceeded, Cancelled)):
+        program.on(ScriptedBackend([Answer(text="a", delay_s=30)])).with_options(timeout_s=0.05).run()
+
+
+def test_a_finished_state_can_be_read_but_not_continued(echo: ScriptedBackend) -> None:
+    state = capital.on(echo).run("France")
+    assert state.tokens()
+    with pytest.raises(InvalidRequest, match="the run is over"):
+        state += gen("more")
+
+
+def test_no_thread_is_left_behind(echo: ScriptedBackend) -> None:
+    before = threading.active_count()
+    capital.on(echo).run("France")
+    capital.on(echo).run_batch([("a",), ("b",)])
+    assert threading.active_count() == before
+
+
+def test_wide_forks_need_no_threads_of_their_own() -> None:
+    most = 0
+
+    @function
+    def wide(s: State, item: int) -> int:
+        nonlocal most
+        s += f"item {item}"
+        forks = s.fork(64)
+        forks += gen("x")
+        total = len(forks.values("x"))
+        most = max(most, threading.active_count())
+        return total
+
+    backend = ScriptedBackend(lambda prompt: Answer(text="a", delay_s=0.005))
+    states = wide.on(backend).run_batch([(number,) for number in range(8)])
+    assert [state.result for state in states] == [64] * 8
+    assert most < 16
+
+
+def test_what_is_no_function_of_a_state_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="first parameter"):
+        function(lambda: None)  # type: ignore[call-overload]  # the mistake under test
+
+    def generator(s: State) -> Any:
+        yield 1
+
+    with pytest.raises(InvalidRequest, match="generator"):
+        function(generator)
