@@ -40,6 +40,11 @@ class CallReader:
         self._name = ""
         self._arguments: list[str] = []
 
+    @property
+    def has_started(self) -> bool:
+        """Whether the latest call was already announced."""
+        return self._live is not None and bool(self._name)
+
     def read(self, parts: Sequence[Part]) -> Generator[None, None, list[Event]]:
         """Read one call; returns its events that were not sent live.
 

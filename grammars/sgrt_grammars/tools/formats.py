@@ -1,5 +1,7 @@
 """The formats, one description each. What they look like is told by the models' own chat templates."""
 
+# ruff: noqa: RUF001 (the marks are the models' own)
+
 from __future__ import annotations
 
 from sgrt_grammars.tools.format import (
@@ -121,7 +123,7 @@ MISTRAL = ToolFormat(
             begin="[TOOL_CALLS]",
             parts=(
                 Name(ends=("[ARGS]", "[CALL_ID]", "{")),
-                Mark(text="[CALL_ID]", is_optional=True),
+                Mark(text="[CALL_ID]", is_optional=True, is_written=False),
                 Word(ends=("[ARGS]", "{")),
                 Mark(text="[ARGS]", is_optional=True),
                 JsonArguments(),
@@ -199,7 +201,7 @@ def _dsml(name: str, prefix: str, section: str, template_mark: str) -> ToolForma
                 parts=(
                     Name(ends=('"',)),
                     Mark(text='"'),
-                    Mark(text="/", is_optional=True),
+                    Mark(text="/", is_optional=True, is_written=False),
                     Mark(text=">"),
                     Space(written="\n"),
                     TaggedArguments(

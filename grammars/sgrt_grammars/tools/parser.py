@@ -99,6 +99,7 @@ class _Reader:
         self._scanner = scanner
         self._events = events
         self._calls = form.calls if schemas else ()
+        self._is_live = streams_arguments
         self._reader = CallReader(scanner, schemas, events if streams_arguments else None)
         self._has_content = False
 
@@ -180,7 +181,7 @@ class _Reader:
     def _section(self, begin: str, record: list[str] | None = None) -> Process:
         """The calls that `begin` opens."""
         form = yield from self._choose(begin)
-        events: list[Event] = []
+        events: list[Event] = self._events if self._is_live else []
         try:
             if form.call_begin:
                 yield from self._marked_calls(form)
@@ -191,7 +192,8 @@ class _Reader:
         except NotACall:
             yield from self._recover(form, record)
         else:
-            self._events.extend(events)
+            if events is not self._events:
+                self._events.extend(events)
             if self._form.trims_content and form.only_at_start:
                 yield from self._scanner.spaces()
 
@@ -224,7 +226,7 @@ class _Reader:
 
     def _recover(self, form: CallFormat, record: list[str] | None) -> Process:
         """Go on after text that is no call."""
-        if form.rejected is Rejected.CONTENT:
+        if form.rejected is Rejected.CONTENT and not self._reader.has_started:
             for text in record or ():
                 self._give(text)
         elif form.last_mark:

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Fixed text, or the special token of that spelling. With `is_optional` it may be left out when read."""
+    """Fixed text, or the special token of that spelling.
+
+    With `is_optional` it may be missing when read; with `is_written` false it is never generated.
+    """
 
     text: str
     is_optional: bool = False
+    is_written: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

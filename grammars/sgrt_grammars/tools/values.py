@@ -266,7 +266,9 @@ class _LiteralReader:
         self._at += 2
         if kind in _HEX_DIGITS:
             digits = self._text[self._at : self._at + _HEX_DIGITS[kind]]
-            if len(digits) == _HEX_DIGITS[kind] and all(digit in "0123456789abcdefABCDEF" for digit in digits):
+            if len(digits) == _HEX_DIGITS[kind] and all(
+                digit in "0123456789abcdefABCDEF" for digit in digits
+            ):
                 self._at += len(digits)
                 code = int(digits, 16)
                 return chr(code) if code < _CODE_POINTS else "\ufffd"
