@@ -52,7 +52,7 @@ class PageShape:
     def sealed_bytes(self) -> int:
         """Bytes of one sealed page of one layer: a byte per element, and the scales and offsets beside them."""
         elements = 2 * self.page_tokens * self.kv_heads * self.head_dim
-        key_scales_and_offsets = 2 * self.kv_heads * self.head_dim + 2 * self.kv_heads
+        key_scales_and_offsets = 2 * self.kv_heads * self.head_dim + 4 * self.kv_heads
         value_scales = 2 * self.page_tokens * self.kv_heads
         return elements + key_scales_and_offsets + value_scales
 
@@ -61,7 +61,7 @@ class PageShape:
 class SealedPages:
     """Full pages of one layer, quantized; scales and offsets lie with the page and are measured from what it holds.
 
-        key   = keys * decode_scales(key_scales) + key_offsets * key_offset_scales
+        key   = keys * decode_scales(key_scales, key_scale_bases) + key_offsets * key_offset_scales
         value = values * value_scales
 
     A channel of the keys has its own scale and midpoint within a page, because a few channels are far larger than
@@ -70,7 +70,8 @@ class SealedPages:
 
     keys: Tensor  # [pages, page_tokens, kv_heads, head_dim] int8 or float8_e4m3fn
     key_scales: Tensor  # [pages, kv_heads, head_dim] uint8, see scale_code
-    key_offsets: Tensor  # [pages, kv_heads, head_dim] float8_e4m3fn
+    key_scale_bases: Tensor  # [pages, kv_heads] bfloat16
+    key_offsets: Tensor  # [pages, kv_heads, head_dim] int8
     key_offset_scales: Tensor  # [pages, kv_heads] bfloat16
     values: Tensor  # [pages, page_tokens, kv_heads, head_dim], the keys' dtype
     value_scales: Tensor  # [pages, page_tokens, kv_heads] bfloat16
@@ -82,7 +83,7 @@ class SealedPages:
 
     def dequantized_keys(self, pages: Tensor) -> Tensor:
         """Keys of `pages` [...] int64 as float32 [..., page_tokens, kv_heads, head_dim]."""
-        scales = decode_scales(self.key_scales[pages])
+        scales = decode_scales(self.key_scales[pages], self.key_scale_bases[pages])
         offsets = (
             self.key_offsets[pages].to(torch.float32)
             * self.key_offset_scales[pages].to(torch.float32)[..., None]
@@ -168,7 +169,8 @@ def sealed_pages(
     return SealedPages(
         keys=keys,
         key_scales=zeros((pages, heads, channels), torch.uint8),
-        key_offsets=zeros((pages, heads, channels), torch.float8_e4m3fn),
+        key_scale_bases=zeros((pages, heads), torch.bfloat16),
+        key_offsets=zeros((pages, heads, channels), torch.int8),
         key_offset_scales=zeros((pages, heads), torch.bfloat16),
         values=values,
         value_scales=value_scales,

@@ -1,0 +1,92 @@
+"""Pieces that the Triton attention kernels share. Scores live in the base-2 domain: exp2 is one instruction.
+
+A split of the context leaves `out` normalized and `lse` = log2 of the sum of exponentials; an empty one leaves
+lse = -inf, and whoever merges ignores its `out`.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+LOG2E = tl.constexpr(1.4426950408889634)
+MINUS_INF = tl.constexpr(float("-inf"))
+
+
+@triton.jit
+def scaled(products, scale, SOFT_CAP: tl.constexpr):
+    """Scores in the base-2 domain: `products * scale`, bent by `cap * tanh(scores / cap)` where SOFT_CAP is not 0."""
+    if SOFT_CAP > 0:
+        # tanh(x) = 1 - 2 / (exp(2x) + 1), right at both infinities
+        doubled = tl.exp2(products * (scale * (2.0 * LOG2E / SOFT_CAP)))
+        return (SOFT_CAP * LOG2E) * (1.0 - 2.0 / (doubled + 1.0))
+    else:
+        return products * (scale * LOG2E)
+
+
+@triton.jit
+def finite_anchor(top):
+    """`top` for subtraction: 0 where nothing was seen yet, so that -inf - -inf never arises."""
+    return tl.where(top == MINUS_INF, 0.0, top)
+
+
+@triton.jit
+def relative_scale(code):
+    """Scale codes as multiples of their base, see scale_code.decode_scales."""
+    return ((code.to(tl.int32) << 18) + ((127 - 7) << 23)).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def half_of_code(code, CODE: tl.constexpr):
+    """Sealed elements as float16, exactly.
+
+    CODE "int8": the byte, offset by 128, becomes the fraction of 1024; "fp8": the hardware's conversion (sm_89 up);
+    "soft_fp8": sign, exponent and fraction moved into place, the value is 1/256 of the code's (sm_80).
+    """
+    if CODE == "int8":
+        biased = (code.to(tl.uint8, bitcast=True) ^ 0x80).to(tl.uint16) | 0x6400
+        return biased.to(tl.float16, bitcast=True) - 1152.0
+    elif CODE == "soft_fp8":
+        bits = code.to(tl.uint8, bitcast=True).to(tl.uint16)
+        return (((bits & 0x7F) << 7) | ((bits & 0x80) << 8)).to(tl.float16, bitcast=True)
+    else:
+        return code.to(tl.float16)
+
+
+@triton.jit
+def merged_slots(top, total, merged):
+    """Merge partial softmaxes along axis 0. top, total: [slots, rows]; merged: [slots, rows, channels]."""
+    highest = tl.max(top, axis=0)
+    weight = tl.exp2(top - finite_anchor(highest)[None, :])
+    return highest, tl.sum(total * weight, axis=0), tl.sum(merged * weight[:, :, None], axis=0)
+
+
+@triton.jit
+def normalized(top, total, merged):
+    """Normalized output and log2 of the sum of exponentials; (0, -inf) where nothing was seen."""
+    seen = total > 0
+    safe = tl.where(seen, total, 1.0)
+    return merged / safe[:, None], tl.where(seen, top + tl.log2(safe), MINUS_INF)
+
+
+@triton.jit
+def merge_splits(
+    partial,  # [rows, SPLITS, HEAD_DIM] float32
+    lse,  # [rows, SPLITS] float32
+    out,  # [rows, HEAD_DIM]
+    HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    SPLITS: tl.constexpr,
+):
+    """Merge the splits of each (token, head) row. Grid: (rows,)."""
+    row = tl.program_id(0).to(tl.int64)
+    split, channel = tl.arange(0, SPLITS), tl.arange(0, BLOCK_D)
+    in_head = channel < HEAD_DIM
+    exponents = tl.load(lse + row * SPLITS + split)
+    weight = tl.exp2(exponents - finite_anchor(tl.max(exponents, axis=0)))
+    at = (row * SPLITS + split)[:, None] * HEAD_DIM + channel[None, :]
+    # an empty split's partial may hold anything
+    values = tl.load(partial + at, mask=(weight > 0)[:, None] & in_head[None, :], other=0.0)
+    total = tl.sum(weight, axis=0)
+    result = tl.sum(values * weight[:, None], axis=0) / tl.where(total > 0, total, 1.0)
+    tl.store(out + row * HEAD_DIM + channel, result.to(out.dtype.element_ty), mask=in_head)

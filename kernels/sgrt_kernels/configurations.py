@@ -1,0 +1,106 @@
+"""Tile sizes, warps and stages of the attention kernels: a table that `sgrt_kernels.tune` writes, never a search at run time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from sgrt_kernels.device import gpu_properties
+
+TABLE = Path(__file__).with_name("tuned.json")
+BATCH_INVARIANT_SPLITS = 16
+MAX_SPLITS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionConfig:
+    """How the attention kernels are cut."""
+
+    decode_tokens: int = 32  # of the context, in a slot's block
+    decode_slots: int = 4  # blocks a program reads at once, one warp each
+    decode_warps: int = 4
+    decode_stages: int = 3
+    extend_rows: int = 128  # (query, head of the group) rows of a tile
+    extend_tokens: int = 64
+    extend_warps: int = 8
+    extend_stages: int = 3
+    target_programs: int = (
+        528  # decode splits the context until there are as many; 4 per multiprocessor of an H200
+    )
+    is_batch_invariant: bool = False  # always split alike, so that a row's bits do not depend on its batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigKey:
+    """What a configuration was tuned for."""
+
+    arch: int  # compute capability, 90 for 9.0
+    head_dim: int
+    group: int  # query heads per kv head
+    page: int
+    dtype: str  # of the pages, "bfloat16"
+
+
+# Interpreted programs cost by the operation, not by the element: few programs, small tiles that still cross borders.
+INTERPRETED = AttentionConfig(
+    decode_tokens=32,
+    decode_slots=2,
+    extend_rows=32,
+    extend_tokens=32,
+    target_programs=1,
+    decode_stages=1,
+    extend_stages=1,
+)
+
+
+def attention_config(
+    device: torch.device, *, head_dim: int, group: int, page: int, dtype: torch.dtype
+) -> AttentionConfig:
+    """The tuned configuration for these shapes on `device`, or the default where none was tuned."""
+    if device.type == "cpu":
+        return INTERPRETED
+    key = ConfigKey(
+        arch=gpu_properties(device).arch,
+        head_dim=head_dim,
+        group=group,
+        page=page,
+        dtype=str(dtype).removeprefix("torch."),
+    )
+    return _table().get(key, AttentionConfig())
+
+
+def split_count(config: AttentionConfig, programs: int, max_context: int) -> int:
+    """Into how many parts decode cuts each context, a power of two.
+
+    programs: (sequence, kv head) pairs; max_context: tokens that the page table has room for. With
+    `is_batch_invariant` the number is fixed, so that every row's sums run in the same order in every batch.
+    """
+    if config.is_batch_invariant:
+        return BATCH_INVARIANT_SPLITS
+    wanted = -(-config.target_programs // max(programs, 1))
+    useful = -(-max_context // (config.decode_tokens * config.decode_slots))
+    return 1 << (min(wanted, useful, MAX_SPLITS) - 1).bit_length()
+
+
+def write_table(configs: dict[ConfigKey, AttentionConfig], path: Path = TABLE) -> None:
+    """Write `configs` as a readable table, one entry a line, in a fixed order."""
+    ordered = sorted(configs.items(), key=lambda item: tuple(asdict(item[0]).values()))
+    lines = [json.dumps({"key": asdict(key), "config": asdict(config)}) for key, config in ordered]
+    path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+
+
+def read_table(path: Path = TABLE) -> dict[ConfigKey, AttentionConfig]:
+    """The table at `path`; empty where there is none."""
+    if not path.exists():
+        return {}
+    entries = json.loads(path.read_text(encoding="utf-8"))
+    return {ConfigKey(**entry["key"]): AttentionConfig(**entry["config"]) for entry in entries}
+
+
+@cache
+def _table() -> dict[ConfigKey, AttentionConfig]:
+    return read_table()

@@ -1,0 +1,160 @@
+"""Quantizes full pages on a GPU: the reference's operations in the reference's order, so the bytes are the same."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from sgrt_kernels.layout import LARGEST_KEY_VALUE, PagedLayer, SealedPages
+from sgrt_kernels.ops.page_seal.reference import OFFSET_RANGE
+from sgrt_kernels.scale_code import LARGEST, SMALLEST
+from sgrt_kernels.sealed_codes import code_kind, codes
+
+_LARGEST_KEY_VALUE = tl.constexpr(LARGEST_KEY_VALUE)
+_OFFSET_RANGE = tl.constexpr(OFFSET_RANGE)
+_LARGEST_CODE = tl.constexpr(LARGEST)
+_SMALLEST_CODE = tl.constexpr(SMALLEST)
+_SMALLEST_BASE = tl.constexpr(2.0**-60)
+_ROUNDER = tl.constexpr(12582912.0)  # 1.5 * 2 ** 23: adding it leaves a float32 no bits below one
+
+
+@triton.jit
+def _finite(x):
+    """NaN as 0, the rest clamped to what may be stored."""
+    x = tl.where(x != x, 0.0, x)
+    return tl.minimum(tl.maximum(x, -_LARGEST_KEY_VALUE), _LARGEST_KEY_VALUE)
+
+
+@triton.jit
+def _bfloat16_above(x):
+    bits = tl.maximum(x, _SMALLEST_BASE).to(tl.int32, bitcast=True)
+    return (((bits + 0xFFFF) >> 16) << 16).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _to_even(x):
+    """Round to nearest even; |x| < 2 ** 22."""
+    return (x + _ROUNDER) - _ROUNDER
+
+
+@triton.jit
+def _fp8_bits(x):
+    """float8_e4m3fn code of |x| <= 448, rounded to nearest even, where the GPU has no such conversion."""
+    magnitude = tl.abs(x)
+    bits = magnitude.to(tl.int32, bitcast=True)
+    rounded = (bits + 0x7FFFF + ((bits >> 20) & 1)) >> 20
+    normal = rounded - ((127 - 7) << 3)
+    subnormal = _to_even(magnitude * 512.0).to(tl.int32)
+    code = tl.where(magnitude < 0.015625, subnormal, normal)
+    return (code | tl.where(x < 0, 0x80, 0)).to(tl.uint8)
+
+
+@triton.jit
+def _code(x, limit, CODE: tl.constexpr):
+    x = tl.minimum(tl.maximum(x, -limit), limit)
+    if CODE == "int8":
+        return _to_even(x).to(tl.int8)
+    elif CODE == "soft_fp8":
+        return _fp8_bits(x)
+    else:
+        return x.to(tl.float8e4nv)
+
+
+@triton.jit
+def page_seal_kernel(
+    exact_keys,
+    exact_values,  # [exact pages, PAGE, kv_heads, HEAD_DIM], contiguous
+    sources,
+    targets,  # [seals] int64
+    keys,
+    key_scales,
+    key_scale_bases,
+    key_offsets,
+    key_offset_scales,
+    values,
+    value_scales,
+    key_page,
+    key_token,
+    key_head,
+    value_page,
+    value_token,
+    value_head,
+    value_channel,
+    value_scale_page,
+    value_scale_token,
+    value_scale_head,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PAGE: tl.constexpr,
+    CODE: tl.constexpr,
+):
+    """One (page, kv head). Grid: (seals, kv heads)."""
+    seal, kv_head = tl.program_id(0), tl.program_id(1)
+    kv_heads = tl.num_programs(1)
+    limit = 127.0 if CODE == "int8" else 448.0
+    source, target = tl.load(sources + seal).to(tl.int64), tl.load(targets + seal).to(tl.int64)
+    token, channel = tl.arange(0, PAGE), tl.arange(0, BLOCK_D)
+    in_head = channel < HEAD_DIM
+    exact_at = ((source * PAGE + token) * kv_heads + kv_head) * HEAD_DIM
+    exact_at = exact_at[:, None] + channel[None, :]
+    head_at = target * kv_heads + kv_head
+    channel_at = head_at * HEAD_DIM + channel
+    k = _finite(tl.load(exact_keys + exact_at, mask=in_head[None, :], other=0.0).to(tl.float32))
+    middle = (tl.max(k, axis=0) + tl.min(k, axis=0)) * 0.5
+    offset_scale = _bfloat16_above(tl.div_rn(tl.max(tl.abs(middle), axis=0), _OFFSET_RANGE))
+    offset = _to_even(tl.div_rn(middle, offset_scale + tl.zeros_like(middle)))
+    offset = tl.minimum(tl.maximum(offset, -_OFFSET_RANGE), _OFFSET_RANGE)
+    rest = k - (offset * offset_scale)[None, :]
+    wanted = tl.div_rn(tl.max(tl.abs(rest), axis=0), limit + tl.zeros_like(middle))
+    base = _bfloat16_above(tl.div_rn(tl.max(wanted, axis=0), _LARGEST_CODE))
+    relative = tl.div_rn(wanted, base + tl.zeros_like(middle))
+    relative = tl.minimum(tl.maximum(relative, _SMALLEST_CODE), _LARGEST_CODE)
+    code = (relative.to(tl.int32, bitcast=True) - ((127 - 7) << 23) + ((1 << 18) - 1)) >> 18
+    scale = ((code << 18) + ((127 - 7) << 23)).to(tl.float32, bitcast=True) * base
+    sealed_keys = _code(tl.div_rn(rest, scale[None, :] + tl.zeros_like(rest)), limit, CODE)
+    key_at = target * key_page + kv_head * key_head + token * key_token
+    tl.store(keys + key_at[:, None] + channel[None, :], sealed_keys, mask=in_head[None, :])
+    tl.store(key_scales + channel_at, code.to(tl.uint8), mask=in_head)
+    tl.store(key_offsets + channel_at, offset.to(tl.int8), mask=in_head)
+    tl.store(key_scale_bases + head_at, base.to(tl.bfloat16))
+    tl.store(key_offset_scales + head_at, offset_scale.to(tl.bfloat16))
+    v = _finite(tl.load(exact_values + exact_at, mask=in_head[None, :], other=0.0).to(tl.float32))
+    largest = tl.max(tl.abs(v), axis=1)
+    value_scale = _bfloat16_above(tl.div_rn(largest, limit + tl.zeros_like(largest)))
+    sealed_values = _code(tl.div_rn(v, value_scale[:, None] + tl.zeros_like(v)), limit, CODE)
+    value_at = target * value_page + kv_head * value_head + token * value_token
+    tl.store(
+        values + value_at[:, None] + (channel * value_channel)[None, :], sealed_values, mask=in_head[None, :]
+    )
+    value_scale_at = target * value_scale_page + kv_head * value_scale_head + token * value_scale_token
+    tl.store(value_scales + value_scale_at, value_scale.to(tl.bfloat16))
+
+
+def page_seal(layer: PagedLayer, sealed: SealedPages, sources: Tensor, targets: Tensor) -> None:
+    """Quantize the exact pages `sources` into the sealed pages `targets`; see the op."""
+    if sources.numel() == 0:
+        return
+    _, page_tokens, kv_heads, head_dim = layer.keys.shape
+    kind = code_kind(sealed)
+    page_seal_kernel[(sources.shape[0], kv_heads)](
+        layer.keys,
+        layer.values,
+        sources,
+        targets,
+        codes(sealed.keys, kind),
+        sealed.key_scales,
+        sealed.key_scale_bases,
+        sealed.key_offsets,
+        sealed.key_offset_scales,
+        codes(sealed.values, kind),
+        sealed.value_scales,
+        *sealed.keys.stride()[:3],
+        *sealed.values.stride(),
+        *sealed.value_scales.stride(),
+        HEAD_DIM=head_dim,
+        BLOCK_D=triton.next_power_of_2(head_dim),
+        PAGE=page_tokens,
+        CODE=kind,
+        num_warps=4,
+    )

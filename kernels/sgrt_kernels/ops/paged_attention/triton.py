@@ -1,0 +1,309 @@
+"""Paged attention on a GPU: split-context decode and tiled extend, in Triton.
+
+Decode: one program serves one (sequence, kv head, split) and all query heads of the group. Its warps do not share a
+tile: block `w` of every `SLOTS` blocks of the context belongs to slot `w` (the batch dimension of a 3D dot, one warp
+each), every slot keeps a softmax of its own, and the slots meet once, at the end.
+
+Extend: one program serves a tile of (query, head of the group) rows of one sequence and one kv head; blocks of the
+context that every row sees whole skip the mask.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from sgrt_kernels.attention_tiles import (
+    MINUS_INF,
+    finite_anchor,
+    merge_splits,
+    merged_slots,
+    normalized,
+    scaled,
+)
+from sgrt_kernels.configurations import AttentionConfig, attention_config, split_count
+from sgrt_kernels.layout import PagedLayer
+
+
+@triton.jit
+def decode_kernel(
+    query,  # [sequences, heads, HEAD_DIM]
+    keys,
+    values,  # [pages, PAGE, kv_heads, HEAD_DIM], strided
+    page_table,  # [sequences, max_pages] int32
+    context_lengths,  # [sequences] int32
+    partial,  # [sequences, heads, SPLITS, HEAD_DIM] float32, or the result where SPLITS is 1
+    lse,  # [sequences, heads, SPLITS] float32
+    scale,
+    query_stride,
+    table_stride,
+    key_page,
+    key_token,
+    key_head,
+    value_page,
+    value_token,
+    value_head,
+    value_channel,
+    GROUP: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PAGE: tl.constexpr,
+    BLOCK_N: tl.constexpr,  # divides PAGE
+    SLOTS: tl.constexpr,
+    SPLITS: tl.constexpr,
+    WINDOW: tl.constexpr,  # 0: none
+    SOFT_CAP: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """One query token per sequence against its context. Grid: (sequences, kv heads, SPLITS)."""
+    sequence, kv_head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    context = tl.load(context_lengths + sequence)
+    row, channel = tl.arange(0, BLOCK_H), tl.arange(0, BLOCK_D)
+    slot, token = tl.arange(0, SLOTS), tl.arange(0, BLOCK_N)
+    in_group, in_head = row < GROUP, channel < HEAD_DIM
+    head = kv_head * GROUP + row
+    q_at = sequence.to(tl.int64) * query_stride + head[:, None] * HEAD_DIM + channel[None, :]
+    q = tl.load(query + q_at, mask=in_group[:, None] & in_head[None, :], other=0.0)
+    q = tl.broadcast_to(q[None, :, :], (SLOTS, BLOCK_H, BLOCK_D))
+    first = 0
+    if WINDOW > 0:
+        first = tl.maximum(context - WINDOW, 0) // BLOCK_N
+    last = tl.cdiv(context, BLOCK_N)
+    per_split = tl.cdiv(tl.cdiv(last - first, SPLITS), SLOTS) * SLOTS
+    low = first + split * per_split
+    high = tl.minimum(low + per_split, last)
+    top = tl.full((SLOTS, BLOCK_H), MINUS_INF, tl.float32)
+    total = tl.zeros((SLOTS, BLOCK_H), tl.float32)
+    merged = tl.zeros((SLOTS, BLOCK_H, BLOCK_D), tl.float32)
+    table = page_table + sequence.to(tl.int64) * table_stride
+    for start in tl.range(low, high, SLOTS, num_stages=STAGES):
+        block = start + slot
+        position = block[:, None] * BLOCK_N + token[None, :]
+        page = tl.load(table + (block * BLOCK_N) // PAGE, mask=block < high, other=0).to(tl.int64)
+        inside = (block * BLOCK_N) % PAGE
+        is_live = (position < context) & (block < high)[:, None]
+        key_at = (page * key_page + inside * key_token + kv_head * key_head)[:, None, None]
+        key_at = key_at + (token * key_token)[None, :, None] + channel[None, None, :]
+        value_at = (page * value_page + inside * value_token + kv_head * value_head)[:, None, None]
+        value_at = value_at + (token * value_token)[None, :, None] + (channel * value_channel)[None, None, :]
+        load_mask = is_live[:, :, None] & in_head[None, None, :]
+        k = tl.load(keys + key_at, mask=load_mask, other=0.0).to(q.dtype)
+        scores = scaled(tl.dot(q, tl.permute(k, (0, 2, 1)), input_precision="ieee"), scale, SOFT_CAP)
+        if WINDOW > 0:
+            is_live = is_live & (position >= context - WINDOW)
+        scores = tl.where(is_live[:, None, :], scores, MINUS_INF)
+        highest = tl.maximum(top, tl.max(scores, axis=2))
+        anchor = finite_anchor(highest)
+        shrink = tl.exp2(top - anchor)
+        weight = tl.exp2(scores - anchor[:, :, None])
+        total = total * shrink + tl.sum(weight, axis=2)
+        v = tl.load(values + value_at, mask=load_mask, other=0.0).to(q.dtype)
+        merged = tl.dot(weight.to(q.dtype), v, merged * shrink[:, :, None], input_precision="ieee")
+        top = highest
+    top, total, merged = merged_slots(top, total, merged)
+    result, exponent = normalized(top, total, merged)
+    heads = tl.num_programs(1) * GROUP
+    at = (sequence.to(tl.int64) * heads + head) * SPLITS + split
+    result_at = partial + at[:, None] * HEAD_DIM + channel[None, :]
+    tl.store(result_at, result.to(partial.dtype.element_ty), mask=in_group[:, None] & in_head[None, :])
+    if SPLITS > 1:
+        tl.store(lse + at, exponent, mask=in_group)
+
+
+@triton.jit
+def extend_kernel(
+    query,  # [tokens, heads, HEAD_DIM]
+    keys,
+    values,
+    page_table,
+    query_starts,  # [sequences + 1] int32
+    context_lengths,
+    out,  # [tokens, heads, HEAD_DIM]
+    scale,
+    query_stride,
+    table_stride,
+    key_page,
+    key_token,
+    key_head,
+    value_page,
+    value_token,
+    value_head,
+    value_channel,
+    GROUP: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PAGE: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    WINDOW: tl.constexpr,
+    SOFT_CAP: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """Ragged chunks, causal. Grid: (tiles of the longest chunk, kv heads, sequences)."""
+    tile, kv_head, sequence = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    first_row = tl.load(query_starts + sequence)
+    count = tl.load(query_starts + sequence + 1) - first_row
+    if tile * BLOCK_M >= count * GROUP:
+        return
+    context = tl.load(context_lengths + sequence)
+    packed = tile * BLOCK_M + tl.arange(0, BLOCK_M)  # (query, head of the group), heads innermost
+    offset, head = packed // GROUP, kv_head * GROUP + packed % GROUP
+    position = context - count + offset
+    token, channel = tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_D)
+    in_chunk, in_head = offset < count, channel < HEAD_DIM
+    row_mask = in_chunk[:, None] & in_head[None, :]
+    row_at = (first_row + offset).to(tl.int64) * query_stride + head * HEAD_DIM
+    q = tl.load(query + row_at[:, None] + channel[None, :], mask=row_mask, other=0.0)
+    lowest = context - count + (tile * BLOCK_M) // GROUP
+    furthest = tl.minimum(context - count + (tile * BLOCK_M + BLOCK_M - 1) // GROUP, context - 1)
+    start = 0
+    if WINDOW > 0:
+        start = (tl.maximum(lowest - WINDOW + 1, 0) // BLOCK_N) * BLOCK_N
+    top = tl.full((BLOCK_M,), MINUS_INF, tl.float32)
+    total = tl.zeros((BLOCK_M,), tl.float32)
+    merged = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    table = page_table + sequence.to(tl.int64) * table_stride
+    key_base, value_base = keys + kv_head * key_head, values + kv_head * value_head
+    for first in tl.range(start, furthest + 1, BLOCK_N, num_stages=STAGES):
+        seen = first + token
+        is_written = seen < context
+        page = tl.load(table + seen // PAGE, mask=is_written, other=0).to(tl.int64)
+        key_at = page * key_page + (seen % PAGE) * key_token
+        k = tl.load(
+            key_base + key_at[None, :] + channel[:, None],
+            mask=is_written[None, :] & in_head[:, None],
+            other=0.0,
+        )
+        scores = scaled(tl.dot(q, k.to(q.dtype), input_precision="ieee"), scale, SOFT_CAP)
+        visible = seen[None, :] <= position[:, None]
+        if WINDOW > 0:
+            visible = visible & (seen[None, :] > position[:, None] - WINDOW)
+        scores = tl.where(visible, scores, MINUS_INF)
+        highest = tl.maximum(top, tl.max(scores, axis=1))
+        anchor = finite_anchor(highest)
+        shrink = tl.exp2(top - anchor)
+        weight = tl.exp2(scores - anchor[:, None])
+        total = total * shrink + tl.sum(weight, axis=1)
+        value_at = page * value_page + (seen % PAGE) * value_token
+        v = tl.load(
+            value_base + value_at[:, None] + (channel * value_channel)[None, :],
+            mask=is_written[:, None] & in_head[None, :],
+            other=0.0,
+        )
+        merged = tl.dot(weight.to(q.dtype), v.to(q.dtype), merged * shrink[:, None], input_precision="ieee")
+        top = highest
+    result, _ = normalized(top, total, merged)
+    tl.store(out + row_at[:, None] + channel[None, :], result.to(out.dtype.element_ty), mask=row_mask)
+
+
+def paged_attention(
+    query: Tensor,
+    layer: PagedLayer,
+    query_starts: Tensor,
+    context_lengths: Tensor,
+    page_table: Tensor,
+    *,
+    scale: float,
+    window: int | None = None,
+    soft_cap: float | None = None,
+    config: AttentionConfig | None = None,
+) -> Tensor:
+    """Causal attention of ragged chunks; see the op. One row per sequence runs the decode kernel."""
+    query = query.contiguous()
+    out = torch.empty_like(query)
+    tokens, heads, head_dim = query.shape
+    sequences = context_lengths.shape[0]
+    if tokens == 0 or sequences == 0:
+        return out
+    kv_heads = layer.keys.shape[2]
+    is_decode = tokens == sequences
+    config = config or attention_config(
+        query.device,
+        head_dim=head_dim,
+        group=heads // kv_heads,
+        page=layer.page_tokens,
+        dtype=layer.keys.dtype,
+    )
+    strides = (
+        query.stride(0),
+        page_table.stride(0),
+        *layer.keys.stride()[:3],
+        *layer.values.stride(),
+    )
+    shared = {
+        "GROUP": heads // kv_heads,
+        "HEAD_DIM": head_dim,
+        "BLOCK_D": triton.next_power_of_2(head_dim),
+        "PAGE": layer.page_tokens,
+        "WINDOW": window or 0,
+        "SOFT_CAP": soft_cap or 0.0,
+    }
+    if not is_decode:
+        tiles = triton.cdiv(tokens * (heads // kv_heads), config.extend_rows)
+        extend_kernel[(tiles, kv_heads, sequences)](
+            query,
+            layer.keys,
+            layer.values,
+            page_table,
+            query_starts,
+            context_lengths,
+            out,
+            scale,
+            *strides,
+            **shared,
+            BLOCK_M=config.extend_rows,
+            BLOCK_N=config.extend_tokens,
+            STAGES=config.extend_stages,
+            num_warps=config.extend_warps,
+        )
+        return out
+    splits = split_count(config, sequences * kv_heads, page_table.shape[1] * layer.page_tokens)
+    partial, lse = split_buffers(out, splits)
+    decode_kernel[(sequences, kv_heads, splits)](
+        query,
+        layer.keys,
+        layer.values,
+        page_table,
+        context_lengths,
+        partial,
+        lse,
+        scale,
+        *strides,
+        **shared,
+        BLOCK_H=max(16, triton.next_power_of_2(heads // kv_heads)),
+        BLOCK_N=min(config.decode_tokens, layer.page_tokens),
+        SLOTS=config.decode_slots,
+        SPLITS=splits,
+        STAGES=config.decode_stages,
+        num_warps=config.decode_warps,
+    )
+    merge_into(out, partial, lse, splits)
+    return out
+
+
+def split_buffers(out: Tensor, splits: int) -> tuple[Tensor, Tensor]:
+    """Where the splits of a decode leave their parts: `out` itself where there is but one."""
+    if splits == 1:
+        return out, out
+    rows, heads, head_dim = out.shape
+    partial = torch.empty((rows, heads, splits, head_dim), dtype=torch.float32, device=out.device)
+    return partial, torch.empty((rows, heads, splits), dtype=torch.float32, device=out.device)
+
+
+def merge_into(out: Tensor, partial: Tensor, lse: Tensor, splits: int) -> None:
+    """Merge the parts of `split_buffers` into `out`."""
+    if splits == 1:
+        return
+    rows, heads, head_dim = out.shape
+    merge_splits[(rows * heads,)](
+        partial,
+        lse,
+        out,
+        HEAD_DIM=head_dim,
+        BLOCK_D=triton.next_power_of_2(head_dim),
+        SPLITS=splits,
+        num_warps=1,
+    )

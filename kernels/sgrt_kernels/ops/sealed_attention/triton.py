@@ -1,0 +1,399 @@
+"""Attention over sealed and exact pages on a GPU, in Triton.
+
+Keys are dequantized on their way into the dot, `code * scale + offset` in float16, one fused multiply-add per pair.
+Values stay codes: their scale joins the exponent, `exp2(score + log2(value scale) - top)`, so that the weights are at
+most 1 in float16 however small the values are, and the sum of exponentials divides it out again.
+
+The shape of the kernels is that of paged_attention: slots of a 3D dot for decode, tiles of rows for extend.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from sgrt_kernels.attention_tiles import (
+    MINUS_INF,
+    finite_anchor,
+    half_of_code,
+    merged_slots,
+    normalized,
+    relative_scale,
+    scaled,
+)
+from sgrt_kernels.configurations import AttentionConfig, attention_config, split_count
+from sgrt_kernels.layout import PagedLayer, SealedPages
+from sgrt_kernels.ops.paged_attention.triton import merge_into, split_buffers
+from sgrt_kernels.sealed_codes import code_kind, codes
+
+
+@triton.jit
+def sealed_decode_kernel(
+    query,  # [sequences, heads, HEAD_DIM]
+    exact_keys,
+    exact_values,  # [exact pages, PAGE, kv_heads, HEAD_DIM], contiguous
+    keys,  # [pages, PAGE, kv_heads, HEAD_DIM], strided
+    key_scales,
+    key_scale_bases,
+    key_offsets,  # [pages, kv_heads, HEAD_DIM]
+    key_offset_scales,  # [pages, kv_heads], as key_scale_bases
+    values,
+    value_scales,  # [pages, PAGE, kv_heads], strided
+    page_table,
+    own_pages,
+    context_lengths,
+    partial,
+    lse,
+    scale,
+    query_stride,
+    table_stride,
+    own_stride,
+    key_page,
+    key_token,
+    key_head,
+    value_page,
+    value_token,
+    value_head,
+    value_channel,
+    value_scale_page,
+    value_scale_token,
+    value_scale_head,
+    GROUP: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PAGE: tl.constexpr,
+    BLOCK_N: tl.constexpr,  # divides PAGE
+    SLOTS: tl.constexpr,
+    SPLITS: tl.constexpr,
+    WINDOW: tl.constexpr,
+    SOFT_CAP: tl.constexpr,
+    STAGES: tl.constexpr,
+    CODE: tl.constexpr,
+):
+    """One query token per sequence. Grid: (sequences, kv heads, SPLITS); split 0 reads the exact page too."""
+    sequence, kv_head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    kv_heads = tl.num_programs(1)
+    context = tl.load(context_lengths + sequence)
+    row, channel = tl.arange(0, BLOCK_H), tl.arange(0, BLOCK_D)
+    slot, token = tl.arange(0, SLOTS), tl.arange(0, BLOCK_N)
+    in_group, in_head = row < GROUP, channel < HEAD_DIM
+    head = kv_head * GROUP + row
+    q_at = sequence.to(tl.int64) * query_stride + head[:, None] * HEAD_DIM + channel[None, :]
+    q_row = tl.load(query + q_at, mask=in_group[:, None] & in_head[None, :], other=0.0).to(tl.float16)
+    q = tl.broadcast_to(q_row[None, :, :], (SLOTS, BLOCK_H, BLOCK_D))
+    own = (context - 1) // PAGE
+    first = 0
+    if WINDOW > 0:
+        first = tl.maximum(context - WINDOW, 0) // BLOCK_N
+    last = own * (PAGE // BLOCK_N)
+    first = tl.minimum(first, last)
+    per_split = tl.cdiv(tl.cdiv(last - first, SPLITS), SLOTS) * SLOTS
+    low = first + split * per_split
+    high = tl.minimum(low + per_split, last)
+    top = tl.full((SLOTS, BLOCK_H), MINUS_INF, tl.float32)
+    total = tl.zeros((SLOTS, BLOCK_H), tl.float32)
+    merged = tl.zeros((SLOTS, BLOCK_H, BLOCK_D), tl.float32)
+    table = page_table + sequence.to(tl.int64) * table_stride
+    for start in tl.range(low, high, SLOTS, num_stages=STAGES):
+        block = start + slot
+        is_live = block < high
+        page = tl.load(table + (block * BLOCK_N) // PAGE, mask=is_live, other=0).to(tl.int64)
+        inside = (block * BLOCK_N) % PAGE
+        load_mask = is_live[:, None, None] & in_head[None, None, :]
+        key_at = (page * key_page + inside * key_token + kv_head * key_head)[:, None, None]
+        k = tl.load(
+            keys + key_at + (token * key_token)[None, :, None] + channel[None, None, :],
+            mask=load_mask,
+            other=0.0,
+        )
+        channel_at = (page * kv_heads + kv_head)[:, None] * HEAD_DIM + channel[None, :]
+        channel_mask = is_live[:, None] & in_head[None, :]
+        base = tl.load(key_scale_bases + page * kv_heads + kv_head, mask=is_live, other=0.0).to(tl.float32)
+        if CODE == "soft_fp8":
+            base = base * 256.0
+        k_scale = relative_scale(tl.load(key_scales + channel_at, mask=channel_mask, other=0)) * base[:, None]
+        offset_scale = tl.load(key_offset_scales + page * kv_heads + kv_head, mask=is_live, other=0.0)
+        offset = tl.load(key_offsets + channel_at, mask=channel_mask, other=0).to(tl.float32)
+        offset = offset * offset_scale.to(tl.float32)[:, None]
+        k = half_of_code(k, CODE) * k_scale.to(tl.float16)[:, None, :] + offset.to(tl.float16)[:, None, :]
+        scores = scaled(tl.dot(q, tl.permute(k, (0, 2, 1))), scale, SOFT_CAP)
+        visible = is_live[:, None] & (token[None, :] >= 0)
+        if WINDOW > 0:
+            visible = visible & (block[:, None] * BLOCK_N + token[None, :] >= context - WINDOW)
+        value_scale_at = page * value_scale_page + inside * value_scale_token + kv_head * value_scale_head
+        v_scale = tl.load(
+            value_scales + value_scale_at[:, None] + (token * value_scale_token)[None, :],
+            mask=is_live[:, None],
+            other=1.0,
+        ).to(tl.float32)
+        if CODE == "soft_fp8":
+            v_scale = v_scale * 256.0
+        scores = tl.where(visible[:, None, :], scores + tl.log2(v_scale)[:, None, :], MINUS_INF)
+        highest = tl.maximum(top, tl.max(scores, axis=2))
+        anchor = finite_anchor(highest)
+        shrink = tl.exp2(top - anchor)
+        weight = tl.exp2(scores - anchor[:, :, None])
+        total = total * shrink + tl.sum(weight * (1.0 / v_scale)[:, None, :], axis=2)
+        value_at = (page * value_page + inside * value_token + kv_head * value_head)[:, None, None]
+        v = tl.load(
+            values
+            + value_at
+            + (token * value_token)[None, :, None]
+            + (channel * value_channel)[None, None, :],
+            mask=load_mask,
+            other=0.0,
+        )
+        merged = tl.dot(weight.to(tl.float16), half_of_code(v, CODE), merged * shrink[:, :, None])
+        top = highest
+    slot_top, slot_total, slot_merged = merged_slots(top, total, merged)
+    if split == 0:
+        page_token = tl.arange(0, PAGE)
+        position = own * PAGE + page_token
+        is_written = position < context
+        page = tl.load(own_pages + sequence.to(tl.int64) * own_stride).to(tl.int64)
+        exact_at = ((page * PAGE + page_token) * kv_heads + kv_head) * HEAD_DIM
+        exact_mask = is_written[:, None] & in_head[None, :]
+        k_own = tl.load(exact_keys + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
+        scores_own = scaled(tl.dot(q_row, tl.trans(k_own.to(tl.float16))), scale, SOFT_CAP)
+        visible_own = is_written
+        if WINDOW > 0:
+            visible_own = visible_own & (position >= context - WINDOW)
+        scores_own = tl.where(visible_own[None, :], scores_own, MINUS_INF)
+        highest_own = tl.maximum(slot_top, tl.max(scores_own, axis=1))
+        anchor_own = finite_anchor(highest_own)
+        shrink_own = tl.exp2(slot_top - anchor_own)
+        weight_own = tl.exp2(scores_own - anchor_own[:, None])
+        slot_total = slot_total * shrink_own + tl.sum(weight_own, axis=1)
+        v_own = tl.load(exact_values + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
+        slot_merged = tl.dot(
+            weight_own.to(tl.float16), v_own.to(tl.float16), slot_merged * shrink_own[:, None]
+        )
+        slot_top = highest_own
+    result, exponent = normalized(slot_top, slot_total, slot_merged)
+    at = (sequence.to(tl.int64) * kv_heads * GROUP + head) * SPLITS + split
+    result_at = partial + at[:, None] * HEAD_DIM + channel[None, :]
+    tl.store(result_at, result.to(partial.dtype.element_ty), mask=in_group[:, None] & in_head[None, :])
+    if SPLITS > 1:
+        tl.store(lse + at, exponent, mask=in_group)
+
+
+@triton.jit
+def sealed_extend_kernel(
+    query,
+    exact_keys,
+    exact_values,
+    keys,
+    key_scales,
+    key_scale_bases,
+    key_offsets,
+    key_offset_scales,
+    values,
+    value_scales,
+    page_table,
+    own_pages,
+    query_starts,
+    context_lengths,
+    out,
+    scale,
+    query_stride,
+    table_stride,
+    own_stride,
+    key_page,
+    key_token,
+    key_head,
+    value_page,
+    value_token,
+    value_head,
+    value_channel,
+    value_scale_page,
+    value_scale_token,
+    value_scale_head,
+    GROUP: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PAGE: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    WINDOW: tl.constexpr,
+    SOFT_CAP: tl.constexpr,
+    STAGES: tl.constexpr,
+    CODE: tl.constexpr,
+):
+    """Ragged chunks over sealed pages, then the exact pages the tile lies in. Grid as in extend_kernel."""
+    tile, kv_head, sequence = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    kv_heads = tl.num_programs(1)
+    first_row = tl.load(query_starts + sequence)
+    count = tl.load(query_starts + sequence + 1) - first_row
+    if tile * BLOCK_M >= count * GROUP:
+        return
+    context = tl.load(context_lengths + sequence)
+    packed = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    offset, head = packed // GROUP, kv_head * GROUP + packed % GROUP
+    position = context - count + offset
+    token, channel = tl.arange(0, PAGE), tl.arange(0, BLOCK_D)
+    in_chunk, in_head = offset < count, channel < HEAD_DIM
+    row_mask = in_chunk[:, None] & in_head[None, :]
+    row_at = (first_row + offset).to(tl.int64) * query_stride + head * HEAD_DIM
+    q = tl.load(query + row_at[:, None] + channel[None, :], mask=row_mask, other=0.0).to(tl.float16)
+    lowest = context - count + (tile * BLOCK_M) // GROUP
+    furthest = tl.minimum(context - count + (tile * BLOCK_M + BLOCK_M - 1) // GROUP, context - 1)
+    first_page = 0
+    if WINDOW > 0:
+        first_page = tl.maximum(lowest - WINDOW + 1, 0) // PAGE
+    top = tl.full((BLOCK_M,), MINUS_INF, tl.float32)
+    total = tl.zeros((BLOCK_M,), tl.float32)
+    merged = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    table = page_table + sequence.to(tl.int64) * table_stride
+    for index in tl.range(first_page, furthest // PAGE, num_stages=STAGES):
+        page = tl.load(table + index).to(tl.int64)
+        key_at = page * key_page + kv_head * key_head + token * key_token
+        k = tl.load(keys + key_at[:, None] + channel[None, :], mask=in_head[None, :], other=0.0)
+        channel_at = (page * kv_heads + kv_head) * HEAD_DIM + channel
+        base = tl.load(key_scale_bases + page * kv_heads + kv_head).to(tl.float32)
+        if CODE == "soft_fp8":
+            base = base * 256.0
+        k_scale = relative_scale(tl.load(key_scales + channel_at, mask=in_head, other=0)) * base
+        k_offset = tl.load(key_offsets + channel_at, mask=in_head, other=0).to(tl.float32)
+        k_offset = k_offset * tl.load(key_offset_scales + page * kv_heads + kv_head).to(tl.float32)
+        k = half_of_code(k, CODE) * k_scale.to(tl.float16)[None, :] + k_offset.to(tl.float16)[None, :]
+        scores = scaled(tl.dot(q, tl.trans(k)), scale, SOFT_CAP)
+        seen = index * PAGE + token
+        visible = (index < position // PAGE)[:, None] & (token[None, :] >= 0)
+        if WINDOW > 0:
+            visible = visible & (seen[None, :] > position[:, None] - WINDOW)
+        value_scale_at = page * value_scale_page + kv_head * value_scale_head + token * value_scale_token
+        v_scale = tl.load(value_scales + value_scale_at).to(tl.float32)
+        if CODE == "soft_fp8":
+            v_scale = v_scale * 256.0
+        scores = tl.where(visible, scores + tl.log2(v_scale)[None, :], MINUS_INF)
+        highest = tl.maximum(top, tl.max(scores, axis=1))
+        anchor = finite_anchor(highest)
+        shrink = tl.exp2(top - anchor)
+        weight = tl.exp2(scores - anchor[:, None])
+        total = total * shrink + tl.sum(weight * (1.0 / v_scale)[None, :], axis=1)
+        value_at = page * value_page + kv_head * value_head + token * value_token
+        v = tl.load(
+            values + value_at[:, None] + (channel * value_channel)[None, :], mask=in_head[None, :], other=0.0
+        )
+        merged = tl.dot(weight.to(tl.float16), half_of_code(v, CODE), merged * shrink[:, None])
+        top = highest
+    first_own = (context - count) // PAGE
+    own_table = own_pages + sequence.to(tl.int64) * own_stride
+    for index in range(lowest // PAGE, furthest // PAGE + 1):
+        page = tl.load(own_table + index - first_own).to(tl.int64)
+        seen = index * PAGE + token
+        is_written = seen < context
+        exact_at = ((page * PAGE + token) * kv_heads + kv_head) * HEAD_DIM
+        exact_mask = is_written[:, None] & in_head[None, :]
+        k_own = tl.load(exact_keys + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
+        scores = scaled(tl.dot(q, tl.trans(k_own.to(tl.float16))), scale, SOFT_CAP)
+        visible = (index == position // PAGE)[:, None] & (seen[None, :] <= position[:, None])
+        if WINDOW > 0:
+            visible = visible & (seen[None, :] > position[:, None] - WINDOW)
+        scores = tl.where(visible, scores, MINUS_INF)
+        highest = tl.maximum(top, tl.max(scores, axis=1))
+        anchor = finite_anchor(highest)
+        shrink = tl.exp2(top - anchor)
+        weight = tl.exp2(scores - anchor[:, None])
+        total = total * shrink + tl.sum(weight, axis=1)
+        v_own = tl.load(exact_values + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
+        merged = tl.dot(weight.to(tl.float16), v_own.to(tl.float16), merged * shrink[:, None])
+        top = highest
+    result, _ = normalized(top, total, merged)
+    tl.store(out + row_at[:, None] + channel[None, :], result.to(out.dtype.element_ty), mask=row_mask)
+
+
+def sealed_attention(
+    query: Tensor,
+    layer: PagedLayer,
+    sealed: SealedPages,
+    query_starts: Tensor,
+    context_lengths: Tensor,
+    page_table: Tensor,
+    own_pages: Tensor,
+    *,
+    scale: float,
+    window: int | None = None,
+    soft_cap: float | None = None,
+    config: AttentionConfig | None = None,
+) -> Tensor:
+    """Causal attention over sealed and exact pages; see the op. One row per sequence runs the decode kernel."""
+    query = query.contiguous()
+    out = torch.empty_like(query)
+    tokens, heads, head_dim = query.shape
+    sequences = context_lengths.shape[0]
+    if tokens == 0 or sequences == 0:
+        return out
+    kv_heads, page_tokens = layer.keys.shape[2], layer.page_tokens
+    group = heads // kv_heads
+    config = config or attention_config(
+        query.device, head_dim=head_dim, group=group, page=page_tokens, dtype=sealed.keys.dtype
+    )
+    kind = code_kind(sealed)
+    pages = (
+        layer.keys,
+        layer.values,
+        codes(sealed.keys, kind),
+        sealed.key_scales,
+        sealed.key_scale_bases,
+        sealed.key_offsets,
+        sealed.key_offset_scales,
+        codes(sealed.values, kind),
+        sealed.value_scales,
+        page_table,
+        own_pages,
+    )
+    strides = (
+        query.stride(0),
+        page_table.stride(0),
+        own_pages.stride(0),
+        *sealed.keys.stride()[:3],
+        *sealed.values.stride(),
+        *sealed.value_scales.stride(),
+    )
+    shared = {
+        "GROUP": group,
+        "HEAD_DIM": head_dim,
+        "BLOCK_D": triton.next_power_of_2(head_dim),
+        "PAGE": page_tokens,
+        "WINDOW": window or 0,
+        "SOFT_CAP": soft_cap or 0.0,
+        "CODE": kind,
+    }
+    if tokens != sequences:
+        sealed_extend_kernel[(triton.cdiv(tokens * group, config.extend_rows), kv_heads, sequences)](
+            query,
+            *pages,
+            query_starts,
+            context_lengths,
+            out,
+            scale,
+            *strides,
+            **shared,
+            BLOCK_M=config.extend_rows,
+            STAGES=config.extend_stages,
+            num_warps=config.extend_warps,
+        )
+        return out
+    splits = split_count(config, sequences * kv_heads, page_table.shape[1] * page_tokens)
+    partial, lse = split_buffers(out, splits)
+    sealed_decode_kernel[(sequences, kv_heads, splits)](
+        query,
+        *pages,
+        context_lengths,
+        partial,
+        lse,
+        scale,
+        *strides,
+        **shared,
+        BLOCK_H=max(16, triton.next_power_of_2(group)),
+        BLOCK_N=min(config.decode_tokens, page_tokens),
+        SLOTS=config.decode_slots,
+        SPLITS=splits,
+        STAGES=config.decode_stages,
+        num_warps=config.decode_warps,
+    )
+    merge_into(out, partial, lse, splits)
+    return out
