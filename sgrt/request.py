@@ -34,8 +34,6 @@ class Request:
         """How much of the prompt may come from the cache.
 
         The position before each wanted logit row has to be computed: the last one for generation, those
-        from `score_from - 1` on for scoring. A request that only warms the cache needs none.
+        from `score_from - 1` on for scoring.
         """
-        if self.score_from is not None:
-            return self.score_from - 1
-        return len(self.prompt) - 1 if self.max_tokens else len(self.prompt)
+        return (self.score_from if self.score_from is not None else len(self.prompt)) - 1

@@ -68,7 +68,8 @@ class ScriptedRunner:
             seen = [token for page in span.pages for token in self._pages[page]]
             for offset in range(span.logits_from, len(span.tokens)):
                 end = span.start + offset + 1
-                wanted = self._script(seen[: span.prompt_tokens], seen[span.prompt_tokens : end])
+                prompt_end = min(end, span.prompt_tokens)
+                wanted = self._script(seen[:prompt_end], seen[prompt_end:end])
                 for token, logit in wanted.items():
                     logits[row, token] = logit
                 row += 1

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from tests.support.token_pool import TokenPool
+from token_pool import TokenPool
 
 
 @pytest.fixture

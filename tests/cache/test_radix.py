@@ -9,10 +9,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from token_pool import TokenPool
 
 from sgrt.cache.allocator import PageAllocator
 from sgrt.cache.radix import PrefixHandle, RadixTree, common_prefix_tokens, pack_tokens
-from tests.support.token_pool import TokenPool
 
 
 @pytest.mark.parametrize(

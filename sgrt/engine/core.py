@@ -1,0 +1,394 @@
+"""One step of the engine: plan, fill masks, run, draw, commit. No threads here; `EngineLoop` drives it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sgrt.config import Limits
+from sgrt.engine.generation import Drawn, Generation
+from sgrt.engine.guide import Guide, TokenMasks, is_single
+from sgrt.engine.job import GenerateJob, Job, ScoreJob
+from sgrt.engine.runner import Runner
+from sgrt.engine.sampling import DrawnRow, build_rows, full_mask, seed_of_output
+from sgrt.engine.scheduler import Scheduler, Step, Work
+from sgrt.engine.scoring import Scoring
+from sgrt.engine.sequence import Sequence
+from sgrt.engine.stats import EngineStats
+from sgrt.errors import ConstraintError
+from sgrt.request import Request
+from sgrt_frontend.call import Origin, StopReason, TokenInfo, TokenLogprob
+from sgrt_grammars.errors import GrammarError
+from sgrt_kernels.ops.masked_sample import masked_sample, token_logprobs
+
+Member = Generation | Scoring
+
+
+class EngineCore:
+    """All jobs in progress, their sequences and the runner. One thread drives it.
+
+    `sampled_tokens` is how many of the model's logits stand for tokens; columns beyond are padding and are
+    never drawn.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        limits: Limits,
+        *,
+        end_token_ids: Iterable[int],
+        sampled_tokens: int | None = None,
+        checks_integrity: bool = False,
+    ) -> None:
+        self.stats = EngineStats(pages_total=limits.num_pages)
+        self.scheduler = Scheduler(limits, self.stats)
+        self._runner = runner
+        self._limits = limits
+        self._end_token_ids = frozenset(end_token_ids)
+        self._sampled_tokens = sampled_tokens or runner.vocabulary_tokens
+        self._mask_words = -(-runner.vocabulary_tokens // 32)
+        self._checks_integrity = checks_integrity
+        self._members: dict[Sequence, Member] = {}
+        self._jobs: dict[Job, list[Member]] = {}
+        self._job_of: dict[Sequence, Job] = {}
+        self._serial = 0
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do anything."""
+        return bool(self._jobs)
+
+    def next_deadline_s(self) -> float | None:
+        """The earliest deadline of the jobs in progress."""
+        deadlines = [d for job in self._jobs if (d := _deadline_of(job)) is not None]
+        return min(deadlines, default=None)
+
+    def submit(self, job: Job) -> None:
+        """Take in a job, whose requests fit context and pool."""
+        members: list[Member] = []
+        self._jobs[job] = members
+        if isinstance(job, ScoreJob):
+            members += [Scoring(self._sequence(request, place)) for place, request in enumerate(job.requests)]
+        else:
+            members += [self._generation(job, index) for index in range(job.request.sampling.n)]
+        for member in members:
+            self._members[member.sequence] = member
+            self._job_of[member.sequence] = job
+            self.scheduler.submit(member.sequence)
+        for member in list(members):
+            if isinstance(member, Generation):
+                self._after_tokens(member)
+
+    def cancel(self, job: Job, reason: StopReason = StopReason.CANCELLED) -> None:
+        """End a job's outputs now; a job that is over already stays as it is."""
+        for member in list(self._jobs.get(job, ())):
+            if isinstance(member, Generation):
+                member.end(reason)
+                self._deliver(job, member)
+            else:
+                self._drop(job, member)
+
+    def fail(self, job: Job, error: Exception) -> None:
+        """End a job with an error."""
+        if job in self._jobs:
+            for member in list(self._jobs[job]):
+                self._forget(job, member)
+            job.sink.fail(error)
+
+    def fail_all(self, error: Exception) -> None:
+        """End every job with an error, touching nothing else: the state may be inconsistent."""
+        for job in list(self._jobs):
+            del self._jobs[job]
+            job.sink.fail(error)
+
+    def step(self, now_s: float) -> bool:
+        """Do one step; False when there was nothing to run. `now_s` is compared with deadlines."""
+        self._expire(now_s)
+        started = time.perf_counter()
+        step = self.scheduler.plan()
+        if not step.works:
+            self._measure()
+            return False
+        plan = step.plan()
+        planned = time.perf_counter()
+        masks = self._fill_masks(step)
+        filled = time.perf_counter()
+        logits = self._runner.run(plan)
+        ran = time.perf_counter()
+        self.scheduler.commit(step)
+        drawn = self._draw(step, logits, masks)
+        sampled = time.perf_counter()
+        self._commit(step, drawn)
+        self.stats.steps += 1
+        self.stats.schedule_s += planned - started
+        self.stats.mask_s += filled - planned
+        self.stats.forward_s += ran - filled
+        self.stats.sample_s += sampled - ran
+        self.stats.commit_s += time.perf_counter() - sampled
+        self._measure()
+        if self._checks_integrity:
+            self.scheduler.check_integrity()
+        return True
+
+    # -- jobs --------------------------------------------------------------------------------------
+
+    def _sequence(self, request: Request, index: int) -> Sequence:
+        self._serial += 1
+        rank = request.arrival_s - request.priority * self._limits.aging_s
+        return Sequence(request=request, index=index, rank=(rank, self._serial))
+
+    def _generation(self, job: GenerateJob, index: int) -> Generation:
+        guide = None if job.grammar is None else Guide(job.grammar.matcher(), self._end_token_ids)
+        return Generation(
+            self._sequence(job.request, index),
+            job.make_text(),
+            seed=seed_of_output(job.request.seed, index),
+            end_token_ids=self._end_token_ids,
+            guide=guide,
+        )
+
+    def _expire(self, now_s: float) -> None:
+        late = [job for job in self._jobs if (d := _deadline_of(job)) is not None and d <= now_s]
+        for job in late:
+            self.cancel(job, StopReason.DEADLINE)
+
+    def _deliver(self, job: GenerateJob | ScoreJob, generation: Generation) -> None:
+        assert isinstance(job, GenerateJob), "only generating jobs have chunks"
+        chunk = generation.chunk()
+        if chunk is not None:
+            job.sink.push(chunk)
+        if generation.finish is not None:
+            self._drop(job, generation)
+
+    def _drop(self, job: Job, member: Member) -> None:
+        self.stats.finished += 1
+        self._forget(job, member)
+        if job not in self._jobs:
+            job.sink.close()
+
+    def _forget(self, job: Job, member: Member) -> None:
+        self.scheduler.finish(member.sequence)
+        del self._members[member.sequence]
+        del self._job_of[member.sequence]
+        members = self._jobs[job]
+        members.remove(member)
+        if not members:
+            del self._jobs[job]
+
+    def _measure(self) -> None:
+        stats, scheduler = self.stats, self.scheduler
+        stats.queue_length = scheduler.num_waiting
+        stats.running = scheduler.num_running
+        stats.pages_used = stats.pages_total - scheduler.allocator.num_free
+        stats.pages_cached = scheduler.tree.num_pages
+
+    # -- masks -------------------------------------------------------------------------------------
+
+    def _fill_masks(self, step: Step) -> dict[Sequence, TokenMasks]:
+        """Mask rows of every sequence that has some; one row per draft the grammar takes, and one more."""
+        masks: dict[Sequence, TokenMasks] = {}
+        for work in step.works:
+            member = self._members.get(work.sequence)
+            if work.num_rows == 0 or not isinstance(member, Generation):
+                continue
+            if member.guide is not None:
+                try:
+                    masks[work.sequence] = self._guided_masks(member, member.guide, work)
+                except GrammarError as error:
+                    self.fail(self._job_of[work.sequence], constraint_error(error))
+            elif not member.may_end and member.ending_ids:
+                masks[work.sequence] = self._delayed_end(member)
+        return masks
+
+    def _guided_masks(self, generation: Generation, guide: Guide, work: Work) -> TokenMasks:
+        drafts = generation.sequence.drafts[: work.num_drafts]
+        rows = np.zeros((len(drafts) + 1, self._mask_words), np.uint32)
+        may_end_from = generation.sampling.min_tokens - generation.sequence.num_output_tokens
+        taken = guide.fill(rows, drafts, remaining=generation.remaining, may_end_from=may_end_from)
+        return rows[: taken + 1]
+
+    def _delayed_end(self, generation: Generation) -> TokenMasks:
+        row = full_mask(self._mask_words)
+        for token in generation.ending_ids:
+            row[token // 32] &= np.uint32(~(1 << token % 32) & 0xFFFF_FFFF)
+        return row[None]
+
+    # -- drawing -----------------------------------------------------------------------------------
+
+    def _draw(
+        self, step: Step, logits: Tensor, masks: dict[Sequence, TokenMasks]
+    ) -> dict[Sequence, list[Drawn]]:
+        """Draw a token for every row of every generation, and score what is to be scored."""
+        logits = logits[:, : self._sampled_tokens]
+        rows: list[DrawnRow] = []
+        places: list[int] = []
+        first = 0
+        for work in step.works:
+            member = self._members.get(work.sequence)
+            if isinstance(member, Scoring) and work.num_rows:
+                self._score(member, work, logits[first : first + work.num_rows])
+            elif isinstance(member, Generation) and work.num_rows:
+                new = self._rows(member, masks.get(work.sequence))
+                rows += new
+                places += [first + row.num_drafts for row in new]
+            first += work.num_rows
+        if not rows:
+            return {}
+        if places != list(range(len(logits))):
+            logits = logits[places]
+        packed = self._packed_masks(rows)
+        tokens = masked_sample(logits, build_rows(rows, packed, logits.device))
+        return self._drawn(rows, tokens, self._infos(rows, logits, tokens))
+
+    def _rows(self, generation: Generation, masks: TokenMasks | None) -> list[DrawnRow]:
+        """A row per mask; where the budget narrowed it, one more that is drawn without a budget."""
+        if masks is None:
+            return [DrawnRow(generation=generation, num_drafts=0)]
+        rows = [
+            DrawnRow(generation=generation, num_drafts=place, mask=mask) for place, mask in enumerate(masks)
+        ]
+        if generation.guide is not None:
+            rows += [
+                DrawnRow(generation=generation, num_drafts=place, mask=mask, is_shadow=True)
+                for place, mask in generation.guide.narrowed.items()
+                if place < len(masks)
+            ]
+        return rows
+
+    def _score(self, scoring: Scoring, work: Work, logits: Tensor) -> None:
+        end = work.start + work.num_tokens
+        wanted = torch.tensor(scoring.wanted(work.num_rows, end), dtype=torch.int64, device=logits.device)
+        logprobs, _, _ = token_logprobs(logits, wanted, 0)
+        scoring.take(end, logprobs.tolist())
+
+    def _packed_masks(self, rows: list[DrawnRow]) -> TokenMasks | None:
+        if all(row.mask is None for row in rows):
+            return None
+        free = full_mask(self._mask_words)
+        return np.stack([free if row.mask is None else row.mask for row in rows])
+
+    def _infos(self, rows: list[DrawnRow], logits: Tensor, tokens: Tensor) -> dict[int, TokenInfo]:
+        """Log-probabilities, by row, for the rows that want them."""
+        wanted = [
+            place
+            for place, row in enumerate(rows)
+            if row.generation.sampling.logprobs is not None and not row.is_shadow
+        ]
+        if not wanted:
+            return {}
+        top = max(rows[place].generation.sampling.logprobs or 0 for place in wanted)
+        chosen, ids, values = token_logprobs(logits[wanted], tokens[wanted], top)
+        infos = {}
+        for place, token, own, top_ids, top_values in zip(
+            wanted, tokens[wanted].tolist(), chosen.tolist(), ids.tolist(), values.tolist(), strict=True
+        ):
+            count = rows[place].generation.sampling.logprobs or 0
+            best = zip(top_ids[:count], top_values[:count], strict=True)
+            infos[place] = TokenInfo(
+                chosen=TokenLogprob(token_id=token, logprob=own),
+                top=tuple(TokenLogprob(token_id=other, logprob=value) for other, value in best),
+            )
+        return infos
+
+    def _drawn(
+        self, rows: list[DrawnRow], tokens: Tensor, infos: dict[int, TokenInfo]
+    ) -> dict[Sequence, list[Drawn]]:
+        drawn: dict[Sequence, list[Drawn]] = {}
+        for place, (row, token) in enumerate(zip(rows, tokens.tolist(), strict=True)):
+            mine = drawn.setdefault(row.generation.sequence, [])
+            if row.is_shadow:
+                mine[row.num_drafts] = replace(
+                    mine[row.num_drafts], is_narrowed=mine[row.num_drafts].token != token
+                )
+            else:
+                mine.append(Drawn(token=token, origin=_origin(row, token), info=infos.get(place)))
+        return drawn
+
+    # -- committing --------------------------------------------------------------------------------
+
+    def _commit(self, step: Step, drawn: dict[Sequence, list[Drawn]]) -> None:
+        for work in step.works:
+            member = self._members.get(work.sequence)
+            if isinstance(member, Scoring):
+                self._commit_scoring(member)
+            elif isinstance(member, Generation):
+                try:
+                    self._commit_generation(member, work, drawn.get(work.sequence, []))
+                except GrammarError as error:
+                    self.fail(self._job_of[work.sequence], constraint_error(error))
+
+    def _commit_scoring(self, scoring: Scoring) -> None:
+        if scoring.is_complete:
+            job = self._job_of[scoring.sequence]
+            assert isinstance(job, ScoreJob), "only scoring jobs have scores"
+            job.sink.push((scoring.sequence.index, scoring.score()))
+            self._drop(job, scoring)
+
+    def _commit_generation(self, generation: Generation, work: Work, drawn: list[Drawn]) -> None:
+        sequence = generation.sequence
+        if drawn:
+            accepted = self._take_drawn(generation, sequence.drafts[: work.num_drafts], drawn)
+            self.scheduler.settle(sequence, accepted)
+            self.stats.draft_tokens += work.num_drafts
+            self.stats.accepted_draft_tokens += accepted
+            self._after_tokens(generation)
+        elif generation.remaining == 0 and sequence.num_remaining == 0:
+            generation.end(StopReason.LENGTH)
+            self._deliver(self._job_of[sequence], generation)
+
+    def _take_drawn(self, generation: Generation, drafts: list[int], drawn: list[Drawn]) -> int:
+        """Take drawn tokens while they equal the drafts, and the first that does not; returns the equal ones."""
+        guide = generation.guide
+        accepted = 0
+        for token in drawn:
+            is_draft = (
+                accepted < len(drafts) and accepted < len(drawn) - 1 and token.token == drafts[accepted]
+            )
+            remaining = generation.remaining
+            before = generation.sequence.num_output_tokens
+            if guide is not None and not is_draft:
+                guide.settle(accepted)
+            if guide is not None and token.is_narrowed:
+                guide.was_narrowed = True
+            generation.take(token)
+            added = generation.sequence.num_output_tokens - before
+            self.stats.output_tokens += added
+            self.stats.forced_tokens += added if token.origin is Origin.FORCED else 0
+            if not is_draft:
+                if guide is not None and generation.finish is None:
+                    guide.advance(token.token, remaining=remaining)
+                break
+            accepted += 1
+        return accepted
+
+    def _after_tokens(self, generation: Generation) -> None:
+        """End what is complete, propose forced text for the next step, and deliver what was added."""
+        sequence = generation.sequence
+        generation.close_guided()
+        sequence.drafts = []
+        if generation.guide is not None and generation.finish is None:
+            limit = min(self._limits.max_draft_tokens, generation.remaining - 1)
+            sequence.drafts = generation.guide.drafts(limit)
+        self._deliver(self._job_of[sequence], generation)
+
+
+def constraint_error(error: GrammarError) -> ConstraintError:
+    """What a caller is told when a grammar refuses."""
+    return ConstraintError(str(error), param="constraint", pointer=getattr(error, "pointer", ""))
+
+
+def _origin(row: DrawnRow, token: int) -> Origin:
+    if row.generation.guide is None or row.mask is None:
+        return Origin.FREE
+    drafts = row.generation.sequence.drafts
+    is_draft = row.num_drafts < len(drafts) and drafts[row.num_drafts] == token
+    return Origin.FORCED if is_draft or is_single(row.mask) else Origin.CONSTRAINED
+
+
+def _deadline_of(job: Job) -> float | None:
+    return job.request.deadline_s if isinstance(job, GenerateJob) else None

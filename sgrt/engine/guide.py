@@ -1,0 +1,139 @@
+"""The engine's use of a grammar for one output: mask rows over drafts, forced text, and what the budget did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+TokenMasks = NDArray[np.uint32]  # [rows, words], bit t % 32 of word t // 32: token t is allowed
+
+
+_UNLIMITED = 1 << 30
+_WATCHED_TOKENS = 256  # how near the end of the budget its influence is looked for
+
+
+class Matcher(Protocol):
+    """A cursor in a compiled grammar (`sgrt_grammars` has the real one).
+
+    `remaining` is how many tokens may still be generated, the next one included.
+    """
+
+    @property
+    def is_accepting(self) -> bool:
+        """Whether the text so far is complete."""
+        ...
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the text so far is complete and nothing can follow."""
+        ...
+
+    def mask(self, out: NDArray[np.uint32], remaining: int) -> None:
+        """Write the tokens that may come next; end tokens are among them where the text is complete."""
+        ...
+
+    def advance(self, token: int, remaining: int) -> bool:
+        """Take a token; False, and nothing changes, when it is not allowed."""
+        ...
+
+    def rollback(self, count: int) -> None:
+        """Undo the last `count` tokens."""
+        ...
+
+    def forced_tokens(self) -> Sequence[int]:
+        """The canonical tokens of the text that must come next."""
+        ...
+
+
+class Grammar(Protocol):
+    """A compiled constraint."""
+
+    @property
+    def minimum_tokens(self) -> int:
+        """Tokens that are enough for one complete text."""
+        ...
+
+    def matcher(self) -> Matcher:
+        """A cursor at the start."""
+        ...
+
+
+class Guide:
+    """A matcher, moved ahead over drafts while their masks are filled and back when they are settled.
+
+    `narrowed` are, for the rows just filled in which the budget leaves out a token, the rows as they were without
+    a budget. `was_narrowed` says that the budget changed the text: set by who draws from both.
+    """
+
+    __slots__ = ("_end_masks", "_matcher", "_num_ahead", "narrowed", "was_narrowed")
+
+    def __init__(self, matcher: Matcher, end_token_ids: Iterable[int]) -> None:
+        self._matcher = matcher
+        self._num_ahead = 0
+        self.narrowed: dict[int, NDArray[np.uint32]] = {}
+        self.was_narrowed = False
+        self._end_masks: dict[int, int] = {}  # word to the bits of end tokens in it
+        for token in end_token_ids:
+            self._end_masks[token // 32] = self._end_masks.get(token // 32, 0) | 1 << token % 32
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether nothing can follow."""
+        return self._matcher.is_exhausted
+
+    def drafts(self, limit: int) -> list[int]:
+        """Forced text as at most `limit` tokens."""
+        return list(self._matcher.forced_tokens())[:limit] if limit > 0 else []
+
+    def fill(self, rows: TokenMasks, drafts: Sequence[int], *, remaining: int, may_end_from: int) -> int:
+        """Fill a mask row per position: before the first draft, and after each one.
+
+        From row `may_end_from` on the text may end; before it end tokens are left out where something
+        else is allowed. Returns how many drafts the grammar takes; rows beyond that are not filled.
+        """
+        assert self._num_ahead == 0, "drafts of the last step were not settled"
+        self.narrowed = {}
+        for place in range(len(drafts) + 1):
+            self._matcher.mask(rows[place], remaining - place)
+            if place < may_end_from:
+                self._delay_end(rows[place])
+            elif remaining - place <= _WATCHED_TOKENS and not self.was_narrowed:
+                self._watch(place, rows[place])
+            if place == len(drafts) or not self._matcher.advance(drafts[place], remaining - place):
+                break
+            self._num_ahead += 1
+        return self._num_ahead
+
+    def settle(self, num_accepted: int) -> None:
+        """Keep the first `num_accepted` drafts; the cursor stands behind them."""
+        if self._num_ahead > num_accepted:
+            self._matcher.rollback(self._num_ahead - num_accepted)
+        self._num_ahead = 0
+
+    def advance(self, token: int, *, remaining: int) -> None:
+        """Take a token that was drawn under the mask at the cursor."""
+        is_allowed = self._matcher.advance(token, remaining)
+        assert is_allowed, f"token {token} was drawn under a mask and then refused"
+
+    def _watch(self, place: int, row: NDArray[np.uint32]) -> None:
+        whole = np.zeros_like(row)
+        self._matcher.mask(whole, _UNLIMITED)
+        if not np.array_equal(whole, row):
+            self.narrowed[place] = whole
+
+    def _delay_end(self, row: NDArray[np.uint32]) -> None:
+        saved = {word: int(row[word]) for word in self._end_masks}
+        for word, bits in self._end_masks.items():
+            row[word] &= np.uint32(~bits & 0xFFFF_FFFF)
+        if not row.any():
+            for word, value in saved.items():
+                row[word] = value
+
+
+def is_single(row: NDArray[np.uint32]) -> bool:
+    """Whether a mask row allows exactly one token."""
+    words = row[row != 0]
+    return len(words) == 1 and int(words[0]).bit_count() == 1

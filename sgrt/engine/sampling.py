@@ -1,0 +1,112 @@
+"""From generations to the sampler's tensors: one row per position whose token is to be drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sgrt.engine.generation import Generation, has_penalties
+from sgrt.engine.guide import TokenMasks
+from sgrt_frontend.call import SamplingParams
+from sgrt_kernels.ops.masked_sample import SamplingRows, TokenHistory
+from sgrt_kernels.ops.masked_sample.rows import LogitBias
+
+_SEED_STEP = 0x9E37_79B9_7F4A_7C15
+_LARGEST_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnRow:
+    """A row of logits from which `generation`'s token behind its first `num_drafts` drafts is drawn.
+
+    A shadow is drawn only to see whether the budget changed the token.
+    """
+
+    generation: Generation
+    num_drafts: int
+    mask: NDArray[np.uint32] | None = None
+    is_shadow: bool = False
+
+    @property
+    def position(self) -> int:
+        """The place of the token in its sequence: the noise depends on it and on the seed alone."""
+        return len(self.generation.sequence.tokens) + self.num_drafts
+
+
+def seed_of_output(seed: int, index: int) -> int:
+    """The seed of output `index` of a call: the call's own for the first, and others derived from it."""
+    return (seed + index * _SEED_STEP) & _LARGEST_SEED if index else seed
+
+
+def full_mask(num_words: int) -> NDArray[np.uint32]:
+    """A mask row that allows every token."""
+    return np.full(num_words, 0xFFFF_FFFF, np.uint32)
+
+
+def build_rows(rows: list[DrawnRow], masks: TokenMasks | None, device: torch.device) -> SamplingRows:
+    """The sampler's parameters. What no row asks for is left out, so that plain greedy rows cost nothing."""
+    params = [row.generation.sampling for row in rows]
+    packed = None if masks is None else torch.from_numpy(masks.view(np.int32)).to(device)
+    history = _history(rows, device) if any(map(has_penalties, params)) else None
+    bias = _bias(params, device) if any(param.logit_bias for param in params) else None
+    if all(param.temperature == 0 for param in params):
+        return SamplingRows(masks=packed, history=history, bias=bias)
+    return SamplingRows(
+        temperature=_floats([param.temperature for param in params], device),
+        top_k=_integers([param.top_k for param in params], device) if any(p.top_k for p in params) else None,
+        top_p=_floats([p.top_p for p in params], device) if any(p.top_p < 1 for p in params) else None,
+        min_p=_floats([p.min_p for p in params], device) if any(p.min_p for p in params) else None,
+        seeds=_integers([row.generation.seed for row in rows], device),
+        positions=_integers([row.position for row in rows], device),
+        masks=packed,
+        history=history,
+        bias=bias,
+    )
+
+
+def _history(rows: list[DrawnRow], device: torch.device) -> TokenHistory:
+    at: list[int] = []
+    tokens: list[int] = []
+    counts: list[float] = []
+    for place, row in enumerate(rows):
+        generation = row.generation
+        if not has_penalties(generation.sampling):
+            continue
+        seen = dict(generation.output_counts)
+        for draft in generation.sequence.drafts[: row.num_drafts]:
+            seen[draft] = seen.get(draft, 0) + 1
+        if generation.sampling.repetition_penalty != 1.0:
+            seen = {**dict.fromkeys(generation.sequence.request.prompt, 0), **seen}
+        at += [place] * len(seen)
+        tokens += seen
+        counts += seen.values()
+    params = [row.generation.sampling for row in rows]
+    return TokenHistory(
+        rows=_integers(at, device),
+        tokens=_integers(tokens, device),
+        output_counts=_floats(counts, device),
+        repetition_penalty=_floats([param.repetition_penalty for param in params], device),
+        presence_penalty=_floats([param.presence_penalty for param in params], device),
+        frequency_penalty=_floats([param.frequency_penalty for param in params], device),
+    )
+
+
+def _bias(params: list[SamplingParams], device: torch.device) -> LogitBias:
+    entries = [(row, token, value) for row, param in enumerate(params) for token, value in param.logit_bias]
+    return LogitBias(
+        rows=_integers([row for row, _, _ in entries], device),
+        tokens=_integers([token for _, token, _ in entries], device),
+        values=_floats([value for _, _, value in entries], device),
+    )
+
+
+def _floats(values: list[float], device: torch.device) -> Tensor:
+    return torch.tensor(values, dtype=torch.float32, device=device)
+
+
+def _integers(values: list[int], device: torch.device) -> Tensor:
+    return torch.tensor(values, dtype=torch.int64, device=device)

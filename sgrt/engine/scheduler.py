@@ -1,0 +1,373 @@
+"""The scheduler: which sequences compute how many tokens next, and in which pages.
+
+Decoding sequences go first, one token (and its drafts) each; what is left of the step's tokens goes to
+prompts, in chunks that end at page borders. A waiting sequence is admitted when the pages for
+its prompt are at hand. When pages run out, unlocked cache goes first, then the sequence that
+ranks last is preempted: its pages go to the tree, and it resumes from there with the same tokens.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass, field
+
+from sgrt.cache.allocator import PageAllocator
+from sgrt.cache.radix import PrefixHandle, RadixTree, common_prefix_tokens
+from sgrt.config import Limits
+from sgrt.engine.plan import PageCopy, Plan, Span
+from sgrt.engine.sequence import Awaited, Sequence, SequenceStatus
+from sgrt.engine.stats import EngineStats
+
+# Waiting for a neighbour to compute a shared prefix costs a step or more; fewer tokens are not worth it.
+_MIN_AWAITED_TOKENS = 8
+# A scored token needs a whole row of logits; of a wide vocabulary a few hundred rows are many megabytes.
+_MAX_SCORED_TOKENS = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One sequence's part of a step: the tokens from `start` on, the last `num_drafts` of them drafts."""
+
+    sequence: Sequence
+    start: int
+    num_tokens: int
+    num_drafts: int
+    num_rows: int
+
+    @property
+    def is_prefill(self) -> bool:
+        """Whether it computes more than the next token and its drafts."""
+        return self.num_tokens - self.num_drafts > 1
+
+
+@dataclass(slots=True)
+class Step:
+    """What the next forward pass does. `copied` are prefixes whose partial page the pass copies."""
+
+    works: list[Work] = field(default_factory=list)
+    copies: list[PageCopy] = field(default_factory=list)
+    copied: list[PrefixHandle] = field(default_factory=list)
+    budget: int = 0
+
+    def plan(self) -> Plan:
+        """The runner's view."""
+        spans = []
+        for work in self.works:
+            sequence, end = work.sequence, work.start + work.num_tokens - work.num_drafts
+            tokens = sequence.tokens[work.start : end]
+            if work.num_drafts:
+                tokens += sequence.drafts[: work.num_drafts]
+            spans.append(
+                Span(
+                    tokens=tokens,
+                    start=work.start,
+                    pages=sequence.pages,
+                    logits_from=work.num_tokens - work.num_rows,
+                    prompt_tokens=sequence.num_prompt_tokens,
+                )
+            )
+        return Plan(spans=tuple(spans), copies=tuple(self.copies))
+
+
+class Scheduler:
+    """Owner of all sequences, their pages and the radix tree. Not thread-safe: one thread drives it."""
+
+    def __init__(self, limits: Limits, stats: EngineStats) -> None:
+        self._limits = limits
+        self._stats = stats
+        self.allocator = PageAllocator(limits.num_pages)
+        self.tree = RadixTree(self.allocator, page_tokens=limits.page_tokens)
+        self._waiting: list[Sequence] = []  # both sorted by rank
+        self._running: list[Sequence] = []
+
+    @property
+    def num_waiting(self) -> int:
+        """Sequences not admitted yet, or preempted."""
+        return len(self._waiting)
+
+    @property
+    def num_running(self) -> int:
+        """Sequences that hold pages."""
+        return len(self._running)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do anything."""
+        return bool(self._waiting or self._running)
+
+    def submit(self, sequence: Sequence) -> None:
+        """Queue a new sequence. It fits the pool when alone: the caller has checked."""
+        insort(self._waiting, sequence, key=_rank)
+
+    def plan(self) -> Step:
+        """Decide the next step; allocates its pages, evicting and preempting as needed."""
+        step = Step(budget=self._limits.step_tokens)
+        decoding = [sequence for sequence in self._running if sequence.num_remaining <= 1]
+        for place, sequence in enumerate(decoding):
+            if sequence.status is SequenceStatus.RUNNING:
+                self._schedule_decode(step, sequence, num_behind=len(decoding) - place - 1)
+        for sequence in [sequence for sequence in self._running if sequence.num_remaining > 1]:
+            self._schedule_prefill(step, sequence, may_preempt=not step.works)
+        self._admit(step)
+        return step
+
+    def commit(self, step: Step) -> None:
+        """Record that the step's tokens are computed (drafts are settled by `settle`)."""
+        for handle in step.copied:
+            handle.release_partial()
+        for work in step.works:
+            sequence = work.sequence
+            if sequence.status is not SequenceStatus.RUNNING:
+                continue  # failed between plan and commit; what the pass wrote lies in free pages
+            sequence.num_computed = work.start + work.num_tokens - work.num_drafts
+            if work.is_prefill:
+                self._remember(sequence)
+        self._stats.forward_tokens += self._limits.step_tokens - step.budget
+
+    def settle(self, sequence: Sequence, accepted_drafts: int) -> None:
+        """Of the drafts computed in the last step the first `accepted_drafts` are right and were appended."""
+        sequence.num_computed += accepted_drafts
+
+    def finish(self, sequence: Sequence) -> None:
+        """Take a sequence out, in whatever state it is. What it computed stays in the tree."""
+        if sequence.status is SequenceStatus.RUNNING:
+            self._running.remove(sequence)
+            self._release(sequence)
+        elif sequence.status is SequenceStatus.WAITING:
+            self._waiting.remove(sequence)
+        sequence.status = SequenceStatus.FINISHED
+
+    def flush_cache(self) -> int:
+        """Evict everything no running sequence uses; returns the pages freed."""
+        return self.tree.evict(self._limits.num_pages)
+
+    def check_integrity(self) -> None:
+        """Assert that every page is accounted for by the tree, the sequences and their handles."""
+        self.allocator.check_integrity()
+        self.tree.check_integrity()
+        holders = [0] * self._limits.num_pages
+        for page in self.tree.held_pages():
+            holders[page] += 1
+        for sequence in self._running:
+            assert sequence.handle is not None and not sequence.handle.is_closed, "a sequence lost its prefix"
+            assert len(set(sequence.pages)) == len(sequence.pages), "a sequence has a page twice"
+            assert sequence.num_computed <= len(sequence.pages) * self._limits.page_tokens, (
+                "pages are missing"
+            )
+            for page in sequence.pages:
+                holders[page] += 1
+            if sequence.handle.partial is not None:
+                holders[sequence.handle.partial.page] += 1
+        for page, count in enumerate(holders):
+            assert self.allocator.references(page) == count, (
+                f"page {page}: {self.allocator.references(page)} references, {count} holders"
+            )
+        for sequence in self._waiting:
+            assert not sequence.pages and sequence.handle is None, "a waiting sequence holds pages"
+        assert self._waiting == sorted(self._waiting, key=_rank), "the queue is out of order"
+        assert self._running == sorted(self._running, key=_rank), "running sequences are out of order"
+
+    # -- running sequences -------------------------------------------------------------------------
+
+    def _schedule_decode(self, step: Step, sequence: Sequence, *, num_behind: int) -> None:
+        room = step.budget - num_behind - 1
+        drafts = min(len(sequence.drafts), max(0, room), self._limits.max_draft_tokens)
+        end = sequence.num_computed + 1
+        if drafts and not self._grow(sequence, end + drafts):
+            drafts = 0
+        if self._grow(sequence, end + drafts) or self._grow_by_preempting(sequence, end):
+            self._add(step, sequence, 1 + drafts, drafts)
+
+    def _schedule_prefill(self, step: Step, sequence: Sequence, *, may_preempt: bool) -> None:
+        if sequence.status is not SequenceStatus.RUNNING:
+            return
+        count = self._chunk(sequence, step.budget)
+        end = sequence.num_computed + count
+        if count == 0:
+            return
+        if self._grow(sequence, end) or (may_preempt and self._grow_by_preempting(sequence, end)):
+            self._add(step, sequence, count + self._final_drafts(step, sequence, count), None)
+
+    def _final_drafts(self, step: Step, sequence: Sequence, count: int) -> int:
+        """Drafts that can ride along with the last chunk of a prompt."""
+        if sequence.num_computed + count < sequence.num_wanted:
+            return 0
+        drafts = min(len(sequence.drafts), step.budget - count, self._limits.max_draft_tokens)
+        end = sequence.num_computed + count
+        return drafts if drafts > 0 and self._grow(sequence, end + drafts) else 0
+
+    def _chunk(self, sequence: Sequence, budget: int) -> int:
+        """How many prompt tokens to compute: all that remain, or up to the last page border that fits."""
+        if sequence.request.score_from is not None:
+            unscored = max(0, sequence.request.score_from - 1 - sequence.num_computed)
+            budget = min(budget, unscored + max(_MAX_SCORED_TOKENS, self._limits.page_tokens))
+        if sequence.num_remaining <= budget:
+            return sequence.num_remaining
+        page_tokens = self._limits.page_tokens
+        border = (sequence.num_computed + budget) // page_tokens * page_tokens
+        return max(0, border - sequence.num_computed)
+
+    def _add(self, step: Step, sequence: Sequence, num_tokens: int, num_drafts: int | None) -> None:
+        start = sequence.num_computed
+        drafts = max(0, start + num_tokens - sequence.num_wanted) if num_drafts is None else num_drafts
+        rows = num_tokens - sequence.logits_from(start, num_tokens, drafts)
+        step.works.append(
+            Work(sequence=sequence, start=start, num_tokens=num_tokens, num_drafts=drafts, num_rows=rows)
+        )
+        step.budget -= num_tokens
+
+    # -- pages -------------------------------------------------------------------------------------
+
+    def _grow(self, sequence: Sequence, end: int) -> bool:
+        """Give `sequence` pages for its first `end` tokens, evicting cache; False when there are too few."""
+        missing = -(-end // self._limits.page_tokens) - len(sequence.pages)
+        if missing <= 0:
+            return True
+        free = self.allocator.num_free
+        if missing > free:
+            self._stats.evicted_pages += self.tree.evict(missing - free)
+            if missing > self.allocator.num_free:
+                return False
+        sequence.pages += self.allocator.allocate(missing)
+        return True
+
+    def _grow_by_preempting(self, sequence: Sequence, end: int) -> bool:
+        """As `_grow`, preempting those that rank last. False when `sequence` itself had to yield."""
+        while not self._grow(sequence, end):
+            victim = self._running[-1]
+            assert victim is not sequence or len(self._running) > 1, "a sequence does not fit the pool alone"
+            self._preempt(victim)
+            if victim is sequence:
+                return False
+        return True
+
+    def _preempt(self, sequence: Sequence) -> None:
+        self._running.remove(sequence)
+        self._release(sequence)
+        sequence.status = SequenceStatus.WAITING
+        insort(self._waiting, sequence, key=_rank)
+        self._stats.preemptions += 1
+
+    def _release(self, sequence: Sequence) -> None:
+        """Leave what is computed in the tree and give the pages back."""
+        self._remember(sequence)
+        assert sequence.handle is not None, "a running sequence has a prefix"
+        sequence.handle.close()
+        sequence.handle = None
+        self.allocator.release(sequence.pages)
+        sequence.pages = []
+        sequence.num_computed = 0
+
+    def _remember(self, sequence: Sequence) -> None:
+        """Put what is computed into the tree, for others to share while this sequence goes on.
+
+        Where the tree has the same tokens in pages of its own, those are taken over, so that a locked
+        path never holds pages beside the sequence's.
+        """
+        handle = self.tree.insert(
+            sequence.key(sequence.num_computed), sequence.pages, salt=sequence.request.cache_salt
+        )
+        mine = sequence.pages[: len(handle.pages)]
+        if mine != handle.pages:
+            self.allocator.share(handle.pages)
+            self.allocator.release(mine)
+            sequence.pages[: len(handle.pages)] = handle.pages
+        if sequence.handle is not None:
+            sequence.handle.close()
+        sequence.handle = handle
+
+    # -- admission ---------------------------------------------------------------------------------
+
+    def _admit(self, step: Step) -> None:
+        place = 0
+        while (
+            place < len(self._waiting)
+            and len(self._running) < self._limits.max_running
+            and step.budget >= self._limits.page_tokens
+        ):
+            sequence = self._waiting[place]
+            if self._awaits_prefix(sequence):
+                place += 1
+            elif self._start(step, sequence):
+                del self._waiting[place]
+            else:
+                return
+
+    def _awaits_prefix(self, sequence: Sequence) -> bool:
+        """Whether a running sequence is computing a prefix of this one that the tree does not have yet."""
+        if sequence.awaited is not None and sequence.awaited.is_coming:
+            return True
+        sequence.awaited = None
+        computing = [
+            other
+            for other in self._running
+            if other.num_remaining > 1 and other.request.cache_salt == sequence.request.cache_salt
+        ]
+        if not computing:
+            return False
+        key = sequence.key(sequence.num_reusable)
+        worthwhile = self.tree.peek(key, salt=sequence.request.cache_salt) + _MIN_AWAITED_TOKENS
+        for other in computing:
+            shared = common_prefix_tokens(key, other.key(other.num_wanted))
+            if shared >= worthwhile and shared > other.num_computed:
+                sequence.awaited = Awaited(sequence=other, num_tokens=shared)
+                worthwhile = shared + 1
+        return sequence.awaited is not None
+
+    def _start(self, step: Step, sequence: Sequence) -> bool:
+        """Admit `sequence` if the pages for its prompt are at hand, and schedule its first chunk."""
+        handle = self.tree.match(sequence.key(sequence.num_reusable), salt=sequence.request.cache_salt)
+        if self._running and not self._has_room(sequence, handle):
+            handle.close()
+            return False
+        sequence.handle = handle
+        sequence.pages = list(handle.pages)
+        self.allocator.share(sequence.pages)
+        if not self._take_prefix(step, sequence, handle):
+            assert self._running, "an empty pool refused a sequence"
+            self.allocator.release(sequence.pages)
+            sequence.pages, sequence.handle, sequence.num_computed = [], None, 0
+            handle.close()
+            return False
+        sequence.status = SequenceStatus.RUNNING
+        insort(self._running, sequence, key=_rank)
+        self._count_admission(sequence)
+        return True
+
+    def _take_prefix(self, step: Step, sequence: Sequence, handle: PrefixHandle) -> bool:
+        """Start from the cached prefix, its partial page copied, with pages for the first chunk."""
+        for uses_partial in (True, False):
+            if not uses_partial:
+                handle.release_partial()
+            partial = handle.partial
+            sequence.num_computed = handle.num_tokens
+            count = self._chunk(sequence, step.budget)
+            if not self._grow(sequence, sequence.num_computed + count):
+                continue
+            if partial is not None:
+                target = sequence.pages[len(handle.pages)]
+                step.copies.append(
+                    PageCopy(source=partial.page, target=target, num_tokens=partial.num_tokens)
+                )
+                step.copied.append(handle)
+            self._add(step, sequence, count + self._final_drafts(step, sequence, count), None)
+            return True
+        return False
+
+    def _has_room(self, sequence: Sequence, handle: PrefixHandle) -> bool:
+        """Whether the prompt fits beside what running prompts still need and a page for each neighbour."""
+        page_tokens = self._limits.page_tokens
+        needed = -(-sequence.num_wanted // page_tokens) - len(handle.pages)
+        for other in self._running:
+            needed += max(0, -(-other.num_wanted // page_tokens) - len(other.pages)) + 1
+        return needed <= self.allocator.num_free + self.tree.num_evictable_pages
+
+    def _count_admission(self, sequence: Sequence) -> None:
+        if sequence.cached_tokens is None:
+            sequence.cached_tokens = sequence.num_computed
+            self._stats.prompt_tokens += sequence.num_prompt_tokens
+            self._stats.cached_tokens += sequence.num_computed
+
+
+def _rank(sequence: Sequence) -> tuple[float, int]:
+    return sequence.rank
