@@ -1,0 +1,85 @@
+"""From JSON Schemas to expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import partial
+
+from sgrt_grammars.constraint import JsonObject, JsonSchema, PropertyOrder, Whitespace
+from sgrt_grammars.errors import UnsatisfiableConstraint
+from sgrt_grammars.expression import Concatenation, Deferred, Expression, Literal
+from sgrt_grammars.regex.language import NOTHING as NO_TEXT
+from sgrt_grammars.regex.spelling import alternation
+from sgrt_grammars.schema.array_text import ArrayText
+from sgrt_grammars.schema.document import Document
+from sgrt_grammars.schema.evaluate import Evaluator
+from sgrt_grammars.schema.formula import ALWAYS, NEVER, Formula
+from sgrt_grammars.schema.json_text import space, string
+from sgrt_grammars.schema.number_text import number
+from sgrt_grammars.schema.object_text import ObjectText
+from sgrt_grammars.schema.shape import Shape
+
+_ANY_DOCUMENT = b""
+_FREE_OBJECT = '{"type":"object"}'
+
+
+def schema_expression(constraint: JsonSchema) -> Expression:
+    """JSON text that is valid against the schema."""
+    document = Document(constraint.text)
+    evaluator = Evaluator(document)
+    writer = _Writer(evaluator=evaluator, whitespace=constraint.whitespace, order=constraint.order)
+    root = evaluator.root
+    if root == NEVER or evaluator.shape(root).is_empty:
+        raise UnsatisfiableConstraint("no value is valid against the schema")
+    return writer.document(root)
+
+
+def object_expression(constraint: JsonObject) -> Expression:
+    """Any JSON object."""
+    return schema_expression(JsonSchema(text=_FREE_OBJECT, whitespace=constraint.whitespace))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Writer:
+    """Writes the values of one document."""
+
+    evaluator: Evaluator
+    whitespace: Whitespace
+    order: PropertyOrder
+
+    def document(self, root: Formula) -> Expression:
+        """A whole text: the value, with whitespace around it where that is allowed."""
+        value = self.value(root)
+        if self.whitespace is Whitespace.COMPACT:
+            return value
+        return Concatenation((space(self.whitespace), value, space(self.whitespace)))
+
+    def value(self, formula: Formula) -> Expression:
+        """Every value that satisfies a formula, built when it is reached."""
+        digest = _ANY_DOCUMENT if formula in (ALWAYS, NEVER) else self.evaluator.document.digest
+        key = (digest, self.whitespace, self.order, formula)
+        return Deferred(key, partial(self._build, formula, key))
+
+    def shape(self, formula: Formula) -> Shape:
+        """The shape of a formula."""
+        return self.evaluator.shape(formula)
+
+    def _build(self, formula: Formula, key: Hashable) -> Expression:
+        return self.shape_text(self.shape(formula), key)
+
+    def shape_text(self, shape: Shape, key: Hashable) -> Expression:
+        """Every value of a shape."""
+        options: list[Expression] = []
+        if shape.null:
+            options.append(Literal(b"null"))
+        options += [Literal(b"true" if value else b"false") for value in sorted(shape.booleans)]
+        if shape.numbers:
+            options.append(number(shape.numbers))
+        if shape.strings != NO_TEXT:
+            options.append(string(shape.strings))
+        for index, array in enumerate(shape.arrays):
+            options.append(ArrayText(shape=array, key=(key, index), values=self).expression())
+        for index, one in enumerate(shape.objects):
+            options.append(ObjectText(shape=one, key=(key, index), values=self).expression())
+        return alternation(options)

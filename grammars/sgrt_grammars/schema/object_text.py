@@ -1,0 +1,290 @@
+"""How objects of a shape are written: declared keys in their order, then required ones, then free ones."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from sgrt_grammars.errors import CompileLimitExceeded
+from sgrt_grammars.expression import (
+    EMPTY_TEXT,
+    NOTHING,
+    Alternation,
+    Canonical,
+    Concatenation,
+    Deferred,
+    Distinct,
+    Expression,
+    Literal,
+    Repetition,
+    Scope,
+)
+from sgrt_grammars.regex.language import NOTHING as NO_TEXT
+from sgrt_grammars.regex.language import Language, both, contains, either, outside, words
+from sgrt_grammars.regex.spelling import alternation
+from sgrt_grammars.schema.array_text import Values
+from sgrt_grammars.schema.formula import ALWAYS, NEVER, Formula, conjunction, negation
+from sgrt_grammars.schema.json_text import colon, comma, quoted, space
+from sgrt_grammars.schema.json_text import key as key_text
+from sgrt_grammars.schema.objects import Count, ObjectShape
+
+MAX_RULES = 8
+"""Overlapping patterns split the keys into up to 2^MAX_RULES parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an object was written.
+
+    `index`: members before it are written or passed over. `size`: properties so far, as far as a bound cares.
+    `marks`: present keys that an implication looks at. `counts`: of the shape's counters.
+    """
+
+    index: int = 0
+    size: int = 0
+    marks: frozenset[str] = frozenset()
+    counts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpace:
+    """Free keys of a language, the formula of their values, and the counters they may count for."""
+
+    keys: Language
+    value: Formula
+
+
+@dataclass(slots=True, kw_only=True)
+class ObjectText:
+    """Writes the objects of one shape. `key` names the shape by content."""
+
+    shape: ObjectShape
+    key: Hashable
+    values: Values
+    _names: list[str] = field(init=False)
+    _required_after: list[int] = field(init=False)
+    _watched: frozenset[str] = field(init=False)
+    _spaces: list[KeySpace] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._names = list(self.shape.members)
+        involved = {name for one in self.shape.implications for name in (one.trigger, *one.needed)}
+        self._watched = frozenset(involved)
+        self._required_after = [0] * (len(self._names) + 1)
+        for index in reversed(range(len(self._names))):
+            self._required_after[index] = self._required_after[index + 1] + (self._names[index] in self.shape.required)
+
+    def expression(self) -> Expression:
+        """The whole object, with its braces."""
+        start = Progress(counts=(0,) * len(self.shape.counts))
+        options = [self._keys(start)]
+        if self._may_end(start):
+            options.append(EMPTY_TEXT)
+        return Concatenation(
+            (Literal(b"{"), space(self.values.whitespace), alternation(options), Literal(b"}"))
+        )
+
+    # After a member: the end, or a comma and a further key.
+
+    def _after(self, progress: Progress) -> Expression:
+        return Deferred((self.key, "after", progress), partial(self._build_after, progress))
+
+    def _build_after(self, progress: Progress) -> Expression:
+        options: list[Expression] = []
+        keys = self._keys(progress)
+        if keys is not NOTHING:
+            options.append(Concatenation((comma(self.values.whitespace), keys)))
+        if self._may_end(progress):
+            options.append(space(self.values.whitespace))
+        return alternation(options)
+
+    def _keys(self, progress: Progress) -> Expression:
+        """A key must come now."""
+        members = [
+            (quoted(name), Concatenation((colon(self.values.whitespace), self.values.value(value), self._after(after))))
+            for name, value, after in self._members(progress)
+        ]
+        options = _branches(sorted(members, key=lambda member: member[0]), 0)
+        if self._may_leave_members(progress):
+            free = self._free(progress)
+            if free is not NOTHING:
+                options.append(free)
+        return alternation(options)
+
+    def _members(self, progress: Progress) -> Iterator[tuple[str, Formula, Progress]]:
+        """The members that may be written now: all up to the first that must not be passed over."""
+        pending = self._pending(progress)
+        for index in range(progress.index, len(self._names)):
+            name = self._names[index]
+            value = self.shape.members[name].value
+            if value != NEVER and self._fits(progress, index, name):
+                marks = progress.marks | {name} if name in self._watched else progress.marks
+                after = replace(progress, index=index + 1, size=self._grown(progress.size), marks=marks)
+                for formula, counts in self._counted(name, value, progress.counts):
+                    yield name, formula, replace(after, counts=counts)
+            if name in self.shape.required or name in pending:
+                return
+
+    def _pending(self, progress: Progress) -> frozenset[str]:
+        """Keys that present triggers still need."""
+        needed: frozenset[str] = frozenset()
+        for one in self.shape.implications:
+            if one.trigger in progress.marks:
+                needed |= one.needed - progress.marks
+        return needed
+
+    def _fits(self, progress: Progress, index: int, name: str) -> bool:
+        """Whether the member may be written: there is room, and what it needs was not passed over."""
+        if not self._has_room(progress.size + 1 + self._required_after[index + 1]):
+            return False
+        passed = frozenset(self._names[: index + 1]) if name in self._watched else frozenset()
+        for one in self.shape.implications:
+            if one.trigger == name:
+                missing = one.needed - progress.marks - {name}
+                if missing & passed or any(self.shape.members[needed].value == NEVER for needed in missing):
+                    return False
+        return True
+
+    def _has_room(self, size: int) -> bool:
+        return self.shape.maximum is None or size <= self.shape.maximum
+
+    def _grown(self, size: int) -> int:
+        """One property more, as far as a bound cares."""
+        limit = self.shape.minimum if self.shape.maximum is None else self.shape.maximum
+        return min(size + 1, limit)
+
+    def _counted(
+        self, name: str, value: Formula, counts: tuple[int, ...]
+    ) -> Iterator[tuple[Formula, tuple[int, ...]]]:
+        """The member's formula for every way in which the counters may count it."""
+        found: list[tuple[Formula, tuple[int, ...]]] = [(value, ())]
+        for one, count in zip(self.shape.counts, counts, strict=True):
+            ways = _ways(one, count) if contains(one.keys, name) else [(ALWAYS, count)]
+            found = [(conjunction(formula, more), (*before, after)) for formula, before in found for more, after in ways]
+        return ((formula, after) for formula, after in found if formula != NEVER)
+
+    def _may_leave_members(self, progress: Progress) -> bool:
+        return self._required_after[progress.index] == 0 and not self._pending(progress)
+
+    def _may_end(self, progress: Progress) -> bool:
+        pairs = zip(self.shape.counts, progress.counts, strict=True)
+        if progress.size < self.shape.minimum or any(count < one.minimum for one, count in pairs):
+            return False
+        return self._may_leave_members(progress)
+
+    # Free keys: never twice the same one, split by the rules that speak about them.
+
+    def _free(self, progress: Progress) -> Expression:
+        if not self._has_room(progress.size + 1) or not self._key_spaces():
+            return NOTHING
+        start = replace(progress, index=len(self._names), marks=frozenset())
+        return Deferred((self.key, "free", start), partial(self._build_free, start))
+
+    def _build_free(self, progress: Progress) -> Expression:
+        blank = space(self.values.whitespace)
+        is_counted = self.shape.maximum is not None or progress.size < self.shape.minimum or self.shape.counts
+        if is_counted:
+            return Scope(self._free_entry(progress))
+        entry = alternation([self._entry(one.keys, one.value) for one in self._key_spaces()])
+        more = Repetition(Concatenation((comma(self.values.whitespace), entry)), 0, None)
+        return Concatenation((Scope(Concatenation((entry, more))), blank))
+
+    def _entry(self, keys: Language, value: Formula) -> Expression:
+        name = Distinct(key_text(keys), Canonical.BYTES)
+        return Concatenation((name, colon(self.values.whitespace), self.values.value(value)))
+
+    def _free_entry(self, progress: Progress) -> Expression:
+        """One more free member must come now; bounds and counters look at it."""
+        return Deferred((self.key, "entry", progress), partial(self._build_free_entry, progress))
+
+    def _build_free_entry(self, progress: Progress) -> Expression:
+        options: list[Expression] = []
+        for space_ in self._key_spaces():
+            for keys, value, counts in self._split_by_counters(space_, progress.counts):
+                after = replace(progress, size=self._grown(progress.size), counts=counts)
+                options.append(Concatenation((self._entry(keys, value), self._after_free(after))))
+        return alternation(options)
+
+    def _after_free(self, progress: Progress) -> Expression:
+        return Deferred((self.key, "after free", progress), partial(self._build_after_free, progress))
+
+    def _build_after_free(self, progress: Progress) -> Expression:
+        options: list[Expression] = []
+        if self._may_end(progress):
+            options.append(space(self.values.whitespace))
+        if self._has_room(progress.size + 1):
+            options.append(Concatenation((comma(self.values.whitespace), self._free_entry(progress))))
+        return alternation(options)
+
+    def _split_by_counters(
+        self, space_: KeySpace, counts: tuple[int, ...]
+    ) -> Iterator[tuple[Language, Formula, tuple[int, ...]]]:
+        found: list[tuple[Language, Formula, tuple[int, ...]]] = [(space_.keys, space_.value, ())]
+        for one, count in zip(self.shape.counts, counts, strict=True):
+            grown: list[tuple[Language, Formula, tuple[int, ...]]] = []
+            for keys, value, before in found:
+                inside, beyond = both(keys, one.keys), both(keys, outside(one.keys))
+                if beyond != NO_TEXT:
+                    grown.append((beyond, value, (*before, count)))
+                if inside != NO_TEXT:
+                    ways = _ways(one, count)
+                    grown += [(inside, conjunction(value, more), (*before, after)) for more, after in ways]
+            found = grown
+        return ((keys, value, after) for keys, value, after in found if value != NEVER)
+
+    def _key_spaces(self) -> list[KeySpace]:
+        if self._spaces is None:
+            self._spaces = list(_key_spaces(self.shape))
+        return self._spaces
+
+
+def _ways(one: Count, count: int) -> list[tuple[Formula, int]]:
+    """How a counter may count a property whose key it looks at: (what the value satisfies, the count after)."""
+    if one.maximum is None and count >= one.minimum:
+        return [(ALWAYS, count)]
+    options = [(negation(one.value), count)]
+    if one.maximum is None or count < one.maximum:
+        options.append((one.value, count + 1))
+    return [(formula, after) for formula, after in options if formula != NEVER]
+
+
+def _key_spaces(shape: ObjectShape) -> Iterator[KeySpace]:
+    """The free keys, split by which rules speak about them; keys that no value fits are left out."""
+    by_value: dict[Formula, Language] = {}
+    for rule in shape.rules:
+        if rule.value != ALWAYS:
+            by_value[rule.value] = either(by_value.get(rule.value, NO_TEXT), rule.keys)
+    excluded = either(words(shape.members), by_value.pop(NEVER, NO_TEXT))
+    if len(by_value) > MAX_RULES:
+        raise CompileLimitExceeded(f"more than {MAX_RULES} rules speak about the same free keys", limit="rules")
+    spaces = [KeySpace(outside(excluded), ALWAYS)]
+    for value, keys in by_value.items():
+        spaces = [
+            KeySpace(both(one.keys, part), conjunction(one.value, more))
+            for one in spaces
+            for part, more in ((keys, value), (outside(keys), ALWAYS))
+        ]
+        spaces = [one for one in spaces if one.keys != NO_TEXT]
+    return (one for one in spaces if one.value != NEVER)
+
+
+def _branches(members: list[tuple[bytes, Expression]], depth: int) -> list[Expression]:
+    """Sorted keys with what follows each, as options that share common beginnings of keys."""
+    options: list[Expression] = []
+    start = 0
+    while start < len(members):
+        end = start + 1
+        first = members[start][0]
+        while end < len(members) and members[end][0][depth : depth + 1] == first[depth : depth + 1]:
+            end += 1
+        group = members[start:end]
+        if len(group) == 1 or first == group[-1][0]:
+            rest = alternation([following for _, following in group])
+            options.append(Concatenation((Literal(first[depth:]), rest)))
+        else:
+            last = group[-1][0]
+            length = next(place for place in range(depth, len(first)) if first[place] != last[place])
+            options.append(Concatenation((Literal(first[depth:length]), Alternation(tuple(_branches(group, length))))))
+        start = end
+    return options

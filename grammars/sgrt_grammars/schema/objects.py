@@ -1,0 +1,149 @@
+"""Conjunctions about objects, closed (as unions of conjunctions) under intersection and complement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from sgrt_grammars.regex.language import (
+    NOTHING,
+    Language,
+    both,
+    contains,
+    outside,
+    words,
+)
+from sgrt_grammars.schema.formula import ALWAYS, NEVER, Formula, conjunction, negation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A key that is treated by name: its value's formula, and whether `properties` declared it."""
+
+    value: Formula
+    is_declared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Values of all unnamed keys in `keys` satisfy `value`."""
+
+    keys: Language
+    value: Formula
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """Between `minimum` and `maximum` properties have a key in `keys` and a value that satisfies `value`."""
+
+    keys: Language
+    value: Formula
+    minimum: int = 1
+    maximum: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implication:
+    """Where the key `trigger` is present, all of `needed` are."""
+
+    trigger: str
+    needed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectShape:
+    """Objects. Every required key and every key of an implication is a member.
+
+    `members` stand in the order of generation: declared ones first, then the others.
+    """
+
+    members: dict[str, Member] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    required: frozenset[str] = frozenset()
+    minimum: int = 0
+    maximum: int | None = None
+    counts: tuple[Count, ...] = ()
+    implications: tuple[Implication, ...] = ()
+
+    def value(self, name: str) -> Formula:
+        """The formula of the value of a key."""
+        member = self.members.get(name)
+        return self._ruled(name) if member is None else member.value
+
+    def _ruled(self, name: str) -> Formula:
+        return conjunction(*(rule.value for rule in self.rules if contains(rule.keys, name)))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether evidently no object belongs."""
+        if self.maximum is not None and self.maximum < max(self.minimum, len(self.required)):
+            return True
+        if any(one.maximum is not None and one.minimum > one.maximum for one in self.counts):
+            return True
+        return any(self.members[name].value == NEVER for name in self.required)
+
+    def with_members(self, names: Iterable[str]) -> ObjectShape:
+        """The same objects, with these keys treated by name."""
+        added = {name: Member(value=self._ruled(name)) for name in names if name not in self.members}
+        return replace(self, members=self.members | added) if added else self
+
+
+ANY_OBJECT = ObjectShape()
+
+
+def intersect_objects(one: ObjectShape, other: ObjectShape) -> ObjectShape:
+    """Objects in both shapes; members in the order declared by `one`, then by `other`, then undeclared."""
+    if one is ANY_OBJECT:
+        return other
+    if other is ANY_OBJECT:
+        return one
+    names = [name for shape in (one, other) for name, member in shape.members.items() if member.is_declared]
+    names += [name for shape in (one, other) for name in shape.members]
+    members: dict[str, Member] = {}
+    for name in names:
+        if name not in members:
+            is_declared = any(name in shape.members and shape.members[name].is_declared for shape in (one, other))
+            value = conjunction(one.value(name), other.value(name))
+            members[name] = Member(value=value, is_declared=is_declared)
+    maxima = [shape.maximum for shape in (one, other) if shape.maximum is not None]
+    return ObjectShape(
+        members=members,
+        rules=tuple(dict.fromkeys(one.rules + other.rules)),
+        required=one.required | other.required,
+        minimum=max(one.minimum, other.minimum),
+        maximum=min(maxima, default=None),
+        counts=tuple(dict.fromkeys(one.counts + other.counts)),
+        implications=tuple(dict.fromkeys(one.implications + other.implications)),
+    )
+
+
+def complement_object(shape: ObjectShape) -> list[ObjectShape]:
+    """Objects that are not in the shape."""
+    found = [ObjectShape(members={name: Member(value=NEVER)}) for name in shape.members if name in shape.required]
+    for name, member in shape.members.items():
+        if member.value != ALWAYS:
+            found.append(_with_value(name, negation(member.value)))
+    unnamed = outside(words(shape.members))
+    for rule in shape.rules:
+        keys = both(rule.keys, unnamed)
+        if rule.value != ALWAYS and keys != NOTHING:
+            found.append(ObjectShape(counts=(Count(keys=keys, value=negation(rule.value)),)))
+    if shape.minimum:
+        found.append(ObjectShape(maximum=shape.minimum - 1))
+    if shape.maximum is not None:
+        found.append(ObjectShape(minimum=shape.maximum + 1))
+    for count in shape.counts:
+        if count.minimum:
+            found.append(ObjectShape(counts=(replace(count, minimum=0, maximum=count.minimum - 1),)))
+        if count.maximum is not None:
+            found.append(ObjectShape(counts=(replace(count, minimum=count.maximum + 1, maximum=None),)))
+    for implication in shape.implications:
+        for needed in sorted(implication.needed):
+            members = {implication.trigger: Member(value=ALWAYS), needed: Member(value=NEVER)}
+            found.append(ObjectShape(members=members, required=frozenset({implication.trigger})))
+    return found
+
+
+def _with_value(name: str, value: Formula) -> ObjectShape:
+    """Objects with this key, whose value satisfies the formula."""
+    return ObjectShape(members={name: Member(value=value)}, required=frozenset({name}))
