@@ -1,0 +1,88 @@
+// Causal attention over paged keys and values, in blocks and spans that depend on token positions alone.
+//
+// The tokens of a sequence lie in spans of 256, and these in blocks of 32, counted from its first token. Within a
+// span, one query row runs the online softmax (arXiv 2205.14135) over its blocks in rising order:
+//
+//     s[t] = sum over d of fma(q[d], k[t][d], s), d rising; q comes already scaled
+//     m' = max(m, max s); a = exp(m - m'); p[t] = exp(s[t] - m')
+//     l = l * a + sum p; o[d] = o[d] * a, then fma(p[t], v[t][d], o[d]), t rising
+//
+// and the spans are merged in rising order the same way. Who else reads a span, how rows are tiled and which thread
+// computes them changes nothing in a row's numbers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sgrt {
+
+constexpr int kBlockTokens = 32;
+constexpr int kSpanTokens = 256;
+
+enum class PageType : int32_t { kF32 = 0, kBf16 = 1 };
+
+struct AttentionShape {
+    int heads, kv_heads, head_dim;  // head_dim: a multiple of 32
+    int page_tokens;
+    PageType page_type;
+    float soft_cap;  // 0: none
+
+    int group() const { return heads / kv_heads; }
+};
+
+// Tokens [first, last) of its sequence are seen by the query row `token`.
+struct VisibleRow {
+    int token, first, last;
+};
+
+// The part of a step's attention that one thread does at once, for one kv head.
+struct AttentionItem {
+    int sequence;              // whose pages are read
+    int first_span, last_span;  // [first, last)
+    int first_row, last_row;   // [first, last) in `rows`
+    bool is_whole;             // the spans are all that the rows see: write results; else write one partial
+};
+
+// What is to be attended in one step by layers of one window.
+struct AttentionPlan {
+    std::vector<VisibleRow> rows;
+    std::vector<AttentionItem> items;
+    std::vector<int> first_partial;  // [tokens], of the row's first span; spans follow. -1: the row is in a whole item
+    std::vector<int> partial_count;  // [tokens]
+    int partials = 0;
+
+    // window 0: none. Sequences whose pages of a span are equal share one item, so the span is read once for all.
+    void build(int tokens, int sequences, const int32_t* query_starts, const int32_t* context_lengths,
+               const int32_t* page_table, int max_pages, int page_tokens, int window, int tile_rows);
+};
+
+// Floats of one partial of all heads: per head, o[head_dim], m, l, padding.
+inline size_t partial_stride(const AttentionShape& shape) {
+    return static_cast<size_t>(shape.heads) * static_cast<size_t>(shape.head_dim + 16);
+}
+
+// Query rows of one item: as many tokens as give at most 96 rows of one kv head.
+int tile_tokens(const AttentionShape& shape);
+
+// Floats of scratch that `attend` needs.
+size_t attention_scratch(const AttentionShape& shape);
+
+struct AttentionBuffers {
+    const float* query;  // [tokens][query_stride], scaled
+    size_t query_stride;
+    const void* keys;  // [pages][page_tokens][kv_heads][head_dim]
+    const void* values;
+    const int32_t* page_table;
+    int max_pages;
+    float* out;  // [tokens][heads * head_dim], for whole items
+    float* partials;
+};
+
+void attend(const AttentionShape& shape, const AttentionPlan& plan, const AttentionItem& item, int kv_head,
+            const AttentionBuffers& buffers, float* scratch);
+
+// Merge the partials of one row into out[heads * head_dim].
+void merge_partials(const AttentionShape& shape, const AttentionPlan& plan, int token, float* partials, float* out);
+
+}  // namespace sgrt

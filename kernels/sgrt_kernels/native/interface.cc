@@ -1,0 +1,118 @@
+// The functions Python calls. None throws; those that can fail say so by their result.
+#include <exception>
+#include <new>
+
+#include "arena.h"
+#include "decoder.h"
+#include "pack.h"
+#include "product.h"
+
+using namespace sgrt;
+
+namespace {
+
+PackedMatrix as_packed(const SgrtMatrix& matrix) {
+    return {matrix.data, matrix.rows, matrix.columns, static_cast<Kind>(matrix.kind)};
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* sgrt_vector_name() { return kVectorName; }
+
+void* sgrt_team_create(int32_t threads) {
+    try {
+        return new ThreadTeam(threads);
+    } catch (const std::exception&) {
+        return nullptr;
+    }
+}
+
+void sgrt_team_destroy(void* team) { delete static_cast<ThreadTeam*>(team); }
+
+void* sgrt_arena_create(uint64_t bytes) {
+    auto* arena = new (std::nothrow) Arena(bytes);
+    if (arena != nullptr && !arena->valid()) {
+        delete arena;
+        return nullptr;
+    }
+    return arena;
+}
+
+void* sgrt_arena_data(void* arena) { return static_cast<Arena*>(arena)->data(); }
+
+void sgrt_arena_destroy(void* arena) { delete static_cast<Arena*>(arena); }
+
+void sgrt_drop_file_pages(const void* data, uint64_t bytes) { drop_file_pages(data, bytes); }
+
+// Bytes the packed matrix takes, and its kind; 0 for a type or a number of columns that has no kind.
+uint64_t sgrt_packed_bytes(int32_t block_type, int32_t rows, int32_t columns, int32_t* kind) {
+    PackedMatrix matrix{nullptr, rows, columns, Kind::kF32};
+    if (!kind_of(static_cast<BlockType>(block_type), columns, matrix.kind)) return 0;
+    *kind = static_cast<int32_t>(matrix.kind);
+    return packed_bytes(matrix);
+}
+
+// Pack `blocks` to `matrix->data`, which is zero; `row_bytes` separates rows.
+void sgrt_pack(void* team, int32_t block_type, const uint8_t* blocks, uint64_t row_bytes, const SgrtMatrix* matrix) {
+    const PackedMatrix packed = as_packed(*matrix);
+    ThreadTeam& threads = *static_cast<ThreadTeam*>(team);
+    threads.run([&](int thread) {
+        constexpr int kTiles = 16;
+        for (int share = threads.next(thread); share * kTiles < packed.tiles(); share = threads.next(thread)) {
+            const int last = std::min(packed.tiles(), (share + 1) * kTiles);
+            pack_tiles(static_cast<BlockType>(block_type), blocks, row_bytes, packed, share * kTiles, last,
+                       const_cast<uint8_t*>(packed.data));
+        }
+    });
+}
+
+void sgrt_unpack_row(const SgrtMatrix* matrix, int32_t row, float* out) { unpack_row(as_packed(*matrix), row, out); }
+
+// out[tokens, rows] = x[tokens, columns] times the matrix; rows a multiple of 16. False: out of memory.
+int32_t sgrt_multiply(void* team, const SgrtMatrix* matrix, const float* x, int32_t tokens, float* out) {
+    try {
+        const PackedMatrix packed = as_packed(*matrix);
+        ThreadTeam& threads = *static_cast<ThreadTeam*>(team);
+        Workspace memory;
+        Activations a;
+        a.quantizes = is_quantized(packed.kind);
+        a.keeps_floats = !a.quantizes;
+        a.bind(memory.bytes(Activations::bytes(tokens, packed.columns)), tokens, packed.columns);
+        const size_t columns = static_cast<size_t>(packed.columns), rows = static_cast<size_t>(packed.rows);
+        threads.run([&](int thread) {
+            for (int token = threads.next(thread); token < tokens; token = threads.next(thread))
+                a.put(token, x + static_cast<size_t>(token) * columns);
+            threads.barrier(thread);
+            multiply_all(threads, thread, &packed, 1, a, [&](int, int token, int row, f32x16 values) {
+                store(out + static_cast<size_t>(token) * rows + row, values);
+            });
+        });
+        return 1;
+    } catch (const std::exception&) {
+        return 0;
+    }
+}
+
+void* sgrt_decoder_create(const SgrtModel* model, void* team) {
+    try {
+        return new Decoder(*model, *static_cast<ThreadTeam*>(team));
+    } catch (const std::exception&) {
+        return nullptr;
+    }
+}
+
+void sgrt_decoder_destroy(void* decoder) { delete static_cast<Decoder*>(decoder); }
+
+// False: out of memory.
+int32_t sgrt_decoder_forward(void* decoder, const SgrtStep* step) {
+    try {
+        static_cast<Decoder*>(decoder)->forward(*step);
+        return 1;
+    } catch (const std::exception&) {
+        return 0;
+    }
+}
+
+}  // extern "C"

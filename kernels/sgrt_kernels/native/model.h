@@ -1,0 +1,62 @@
+// The C interface: plain structs that Python fills through ctypes. Pointers stay the caller's.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+struct SgrtMatrix {
+    const uint8_t* data;  // packed tiles; null: absent
+    int32_t rows, columns;
+    int32_t kind;  // sgrt::Kind
+    int32_t unused;
+};
+
+struct SgrtLayer {
+    SgrtMatrix query, key, value, attention_output, gate, up, down;
+    const float* attention_norm;  // [hidden]
+    const float* mlp_norm;        // [hidden]
+    const float* query_bias;      // [heads * head_dim], or null, as those below
+    const float* key_bias;
+    const float* value_bias;
+    const float* query_norm;  // [head_dim]
+    const float* key_norm;
+    const float* post_attention_norm;  // [hidden]
+    const float* post_mlp_norm;
+    int32_t rope;    // index into the model's ropes
+    int32_t window;  // tokens a query sees; 0: all
+};
+
+struct SgrtRope {
+    const double* frequencies;  // [head_dim / 2], radians a token
+    double amplitude;
+};
+
+struct SgrtModel {
+    SgrtMatrix embedding, output;
+    const SgrtLayer* layers;
+    const SgrtRope* ropes;
+    const float* final_norm;
+    int32_t layer_count, rope_count;
+    int32_t hidden, heads, kv_heads, head_dim, intermediate, vocabulary;
+    int32_t gate;  // sgrt::Gate
+    float epsilon, embedding_scale, query_scale;
+    float attention_soft_cap, logit_soft_cap;  // 0: none
+};
+
+struct SgrtStep {
+    const int64_t* token_ids;         // [tokens]
+    const int64_t* positions;         // [tokens]
+    const int64_t* slots;             // [tokens]
+    const int32_t* query_starts;      // [sequences + 1]
+    const int32_t* context_lengths;   // [sequences]
+    const int32_t* page_table;        // [sequences, max_pages]
+    const int64_t* logit_rows;        // [rows]
+    void* const* keys;                // [layers], each [pages, page_tokens, kv_heads, head_dim]
+    void* const* values;
+    float* logits;  // [rows, vocabulary]
+    int32_t tokens, sequences, max_pages, rows, page_tokens;
+    int32_t page_type;  // sgrt::PageType
+};
+
+}  // extern "C"

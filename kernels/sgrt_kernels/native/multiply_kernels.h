@@ -1,0 +1,169 @@
+// The kernels behind multiply.h, as templates; each source file of a family instantiates its own.
+#pragma once
+
+#include "multiply.h"
+
+namespace sgrt {
+
+template <Kind kKind>
+inline void load_quads(const uint8_t* p, u8x64 w[8]) {
+    if constexpr (quad_bytes(kKind) == 256) {
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j) {
+            const u8x64 both = load_bytes(p + 64 * j);
+            w[j] = low_nibbles(both);
+            w[j + 4] = high_nibbles(both);
+        }
+    } else {
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; ++j) w[j] = load_bytes(p + 64 * j);
+    }
+}
+
+constexpr bool has_minimum(Kind kind) {
+    return kind == Kind::kNibbleMinimum || kind == Kind::kNibbleSuper || kind == Kind::kByteMinimum ||
+           kind == Kind::kByteSuper;
+}
+
+struct GroupScales {
+    f32x16 first, second, minimum;  // `second`: of the last 16 columns, kByteSuperSigned only
+};
+
+template <Kind kKind>
+inline GroupScales load_scales(const uint8_t* scales, size_t g) {
+    GroupScales result;
+    const auto half = [](const uint8_t* p) { return load_f16(reinterpret_cast<const uint16_t*>(p)); };
+    if constexpr (kKind == Kind::kNibble || kKind == Kind::kByte) {
+        result.first = half(scales + 32 * g);
+    } else if constexpr (kKind == Kind::kNibbleMinimum || kKind == Kind::kByteMinimum) {
+        result.first = half(scales + 64 * g);
+        result.minimum = half(scales + 64 * g + 32);
+    } else {
+        const uint8_t* super = scales + g / kSuperGroups * 320;
+        const uint8_t* own = super + 64 + g % kSuperGroups * 32;
+        const f32x16 d = half(super);
+        if constexpr (kKind == Kind::kByteSuperSigned) {
+            result.first = mul(d, load_i8(reinterpret_cast<const int8_t*>(own)));
+            result.second = mul(d, load_i8(reinterpret_cast<const int8_t*>(own + 16)));
+        } else {
+            result.first = mul(d, load_u8(own));
+            result.minimum = sub(splat(0.0f), mul(half(super + 32), load_u8(own + 16)));
+        }
+    }
+    return result;
+}
+
+// Where an integer sum starts so that the weights' offset falls out of it.
+template <Kind kKind>
+inline i32x16 start_of(int32_t negated) {
+    if constexpr (kKind == Kind::kNibble) return shift_left<3>(splat_int(negated));
+    if constexpr (kKind == Kind::kByte || kKind == Kind::kByteSuperSigned) return shift_left<7>(splat_int(negated));
+    return zero_int();
+}
+
+template <Kind kKind, int kTokens, int kWidth>
+void multiply_quantized(const uint8_t* tile, int columns, const TokenRun& run, float* out) {
+    const size_t groups = static_cast<size_t>(columns) / kGroup;
+    const uint8_t* quads = tile;
+    const uint8_t* scales = tile + groups * quad_bytes(kKind);
+    f32x16 acc[kTokens];
+#pragma GCC unroll 16
+    for (int t = 0; t < kTokens; ++t) acc[t] = splat(0.0f);
+    const int8_t* values = run.values;
+    const float* token_scales = run.scales;
+    const float* token_sums = run.sums;
+    const int32_t* negated = run.negated;
+    for (size_t g = 0; g < groups; ++g) {
+        if constexpr (kTokens <= 4) {
+            for (size_t line = 0; line < quad_bytes(kKind); line += 64) prefetch(quads + 2048 + line);
+        }
+        u8x64 w[8];
+        load_quads<kKind>(quads, w);
+        const GroupScales weight = load_scales<kKind>(scales, g);
+#pragma GCC unroll 16
+        for (int t = 0; t < kTokens; ++t) {
+            const int8_t* four = values + t * kGroup;
+            const f32x16 scale = splat(token_scales[t]);
+            if constexpr (kKind == Kind::kByteSuperSigned) {
+                const int32_t both = negated[t], first = negated[kWidth + t];
+                i32x16 low = start_of<kKind>(first), high = start_of<kKind>(both - first);
+#pragma GCC unroll 4
+                for (int j = 0; j < 4; ++j) {
+                    low = dot(low, w[j], four + 4 * j);
+                    high = dot(high, w[j + 4], four + 16 + 4 * j);
+                }
+                acc[t] = fma(to_float(low), mul(weight.first, scale), acc[t]);
+                acc[t] = fma(to_float(high), mul(weight.second, scale), acc[t]);
+                continue;
+            }
+            i32x16 sum = start_of<kKind>(negated[t]);
+            if constexpr (kTokens <= 2) {  // two chains: the sum is exact in any order
+                i32x16 other = zero_int();
+#pragma GCC unroll 4
+                for (int j = 0; j < 4; ++j) {
+                    sum = dot(sum, w[j], four + 4 * j);
+                    other = dot(other, w[j + 4], four + 16 + 4 * j);
+                }
+                sum = add_int(sum, other);
+            } else {
+#pragma GCC unroll 8
+                for (int j = 0; j < 8; ++j) sum = dot(sum, w[j], four + 4 * j);
+            }
+            acc[t] = fma(to_float(sum), mul(weight.first, scale), acc[t]);
+            if constexpr (has_minimum(kKind)) acc[t] = fma(weight.minimum, splat(token_sums[t]), acc[t]);
+        }
+        quads += quad_bytes(kKind);
+        values += kWidth * kGroup;
+        token_scales += kWidth;
+        token_sums += kWidth;
+        negated += 2 * kWidth;
+    }
+#pragma GCC unroll 16
+    for (int t = 0; t < kTokens; ++t) store(out + t * kLanes, acc[t]);
+}
+
+template <Kind kKind>
+inline f32x16 load_weights(const uint8_t* p, size_t column) {
+    if constexpr (kKind == Kind::kF32) return load(reinterpret_cast<const float*>(p) + 16 * column);
+    if constexpr (kKind == Kind::kF16) return load_f16(reinterpret_cast<const uint16_t*>(p) + 16 * column);
+    return load_bf16(reinterpret_cast<const uint16_t*>(p) + 16 * column);
+}
+
+template <Kind kKind, int kTokens, int kWidth>
+void multiply_floats(const uint8_t* tile, int columns, const TokenRun& run, float* out) {
+    f32x16 acc[kTokens];
+#pragma GCC unroll 16
+    for (int t = 0; t < kTokens; ++t) acc[t] = splat(0.0f);
+    for (size_t k = 0; k < static_cast<size_t>(columns); ++k) {
+        const f32x16 w = load_weights<kKind>(tile, k);
+#pragma GCC unroll 16
+        for (int t = 0; t < kTokens; ++t) {
+            acc[t] = fma(w, splat(run.floats[static_cast<size_t>(t) * run.floats_stride + k]), acc[t]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int t = 0; t < kTokens; ++t) store(out + t * kLanes, acc[t]);
+}
+
+template <Kind kKind, int kTokens, int kWidth>
+constexpr TileKernel kernel_of() {
+    if constexpr (is_quantized(kKind)) return multiply_quantized<kKind, kTokens, kWidth>;
+    return multiply_floats<kKind, kTokens, kWidth>;
+}
+
+template <Kind kKind>
+TileKernel kernel_for(int tokens, int width) {
+    if (width == 1) return kernel_of<kKind, 1, 1>();
+    switch (tokens) {
+        case 1: return kernel_of<kKind, 1, kBlockRows>();
+        case 2: return kernel_of<kKind, 2, kBlockRows>();
+        case 4: return kernel_of<kKind, 4, kBlockRows>();
+#if defined(SGRT_VECTOR_AVX512)
+        case 8: return kernel_of<kKind, 8, kBlockRows>();
+        case 16: return kernel_of<kKind, 16, kBlockRows>();
+#endif
+        default: return nullptr;
+    }
+}
+
+}  // namespace sgrt

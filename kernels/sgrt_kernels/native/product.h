@@ -1,0 +1,65 @@
+// A matrix product shared out among the threads of a team.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "multiply.h"
+#include "thread_team.h"
+
+namespace sgrt {
+
+constexpr int kSuperRows = 128;  // tokens whose activations stay in the second-level cache while weights pass
+
+// How the tiles of a product are cut into shares.
+struct Shares {
+    int tiles, per_share, spans, tokens;
+
+    Shares(int tile_count, int token_count, int threads)
+        : tiles(tile_count), spans((token_count + kSuperRows - 1) / kSuperRows), tokens(token_count) {
+        per_share = std::clamp(tile_count / (threads * 8), 1, 8);
+    }
+    int count() const { return (tiles + per_share - 1) / per_share * spans; }
+    int first_tile(int share) const { return share / spans * per_share; }
+    int last_tile(int share) const { return std::min(tiles, first_tile(share) + per_share); }
+    int first_token(int share) const { return share % spans * kSuperRows; }
+    int last_token(int share) const { return std::min(tokens, first_token(share) + kSuperRows); }
+};
+
+// emit(matrix, token, first row, values of 16 rows) for every output of `count` matrices with the same input.
+template <typename Emit>
+void multiply_all(ThreadTeam& team, int thread, const PackedMatrix* matrices, int count, const Activations& a,
+                  Emit emit) {
+    int tiles = 0;
+    for (int m = 0; m < count; ++m) tiles += matrices[m].tiles();
+    const Shares shares(tiles, a.rows, team.size());
+    for (int share = team.next(thread); share < shares.count(); share = team.next(thread)) {
+        for (int index = shares.first_tile(share); index < shares.last_tile(share); ++index) {
+            int m = 0, tile = index;
+            while (tile >= matrices[m].tiles()) tile -= matrices[m++].tiles();
+            multiply_tile(matrices[m], tile, a, shares.first_token(share), shares.last_token(share),
+                          [&](int token, int row, f32x16 values) { emit(m, token, row, values); });
+        }
+    }
+}
+
+// emit(token, first row, gate values, up values) for two matrices of one shape.
+template <typename Emit>
+void multiply_pair(ThreadTeam& team, int thread, const PackedMatrix& gate, const PackedMatrix& up, const Activations& a,
+                   Emit emit) {
+    const Shares shares(gate.tiles(), a.rows, team.size());
+    alignas(64) float gates[kSuperRows * kLanes];
+    for (int share = team.next(thread); share < shares.count(); share = team.next(thread)) {
+        const int first = shares.first_token(share), last = shares.last_token(share);
+        for (int tile = shares.first_tile(share); tile < shares.last_tile(share); ++tile) {
+            multiply_tile(gate, tile, a, first, last, [&](int token, int, f32x16 values) {
+                store(gates + (token - first) * kLanes, values);
+            });
+            multiply_tile(up, tile, a, first, last, [&](int token, int row, f32x16 values) {
+                emit(token, row, load(gates + (token - first) * kLanes), values);
+            });
+        }
+    }
+}
+
+}  // namespace sgrt

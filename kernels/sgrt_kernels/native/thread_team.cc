@@ -1,0 +1,71 @@
+#include "thread_team.h"
+
+#include "vector.h"
+
+namespace sgrt {
+
+namespace {
+constexpr int kSpins = 2000;  // some tens of microseconds
+}
+
+void Barrier::wait() {
+    if (threads_ == 1) return;
+    const unsigned generation = generation_.load(std::memory_order_relaxed);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) == threads_ - 1) {
+        arrived_.store(0, std::memory_order_relaxed);
+        generation_.store(generation + 1, std::memory_order_seq_cst);
+        if (sleepers_.load(std::memory_order_seq_cst) > 0) {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            woken_.notify_all();
+        }
+        return;
+    }
+    for (int spin = 0; spin < kSpins; ++spin) {
+        if (generation_.load(std::memory_order_acquire) != generation) return;
+        pause();
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    woken_.wait(lock, [&] { return generation_.load(std::memory_order_seq_cst) != generation; });
+    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+ThreadTeam::ThreadTeam(int threads)
+    : threads_(threads), start_(threads), inside_(threads), finish_(threads), phases_(new Phase[threads]) {
+    for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { serve(thread); });
+}
+
+ThreadTeam::~ThreadTeam() {
+    stopping_ = true;
+    start_.wait();
+    for (auto& worker : workers_) worker.join();
+}
+
+void ThreadTeam::run(const std::function<void(int)>& work) {
+    work_ = &work;
+    start_.wait();
+    work(0);
+    finish_.wait();
+    // Nobody shares out work between two runs, so every counter can start anew.
+    for (auto& counter : counters_) counter.value.store(0, std::memory_order_relaxed);
+}
+
+void ThreadTeam::serve(int thread) {
+    for (;;) {
+        start_.wait();
+        if (stopping_) return;
+        (*work_)(thread);
+        finish_.wait();
+    }
+}
+
+void ThreadTeam::barrier(int thread) {
+    // The counter two phases ahead was last used two phases ago, by threads that have all come here since.
+    if (thread == 0) {
+        counters_[(phases_[0].value + 2) % kCounters].value.store(0, std::memory_order_relaxed);
+    }
+    ++phases_[thread].value;
+    inside_.wait();
+}
+
+}  // namespace sgrt

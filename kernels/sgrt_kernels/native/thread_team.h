@@ -1,0 +1,72 @@
+// A few threads that run one function together, meet at barriers and share out work by counters.
+//
+// The caller is thread 0. Waiting spins briefly and then sleeps, so an idle team costs nothing and a busy one does not
+// pay for wake-ups between the phases of a step.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace sgrt {
+
+// Threads wait here until all have come; usable again at once.
+class Barrier {
+  public:
+    explicit Barrier(int threads) : threads_(threads) {}
+    void wait();
+
+  private:
+    const int threads_;
+    alignas(64) std::atomic<int> arrived_{0};
+    alignas(64) std::atomic<unsigned> generation_{0};
+    std::atomic<int> sleepers_{0};
+    std::mutex mutex_;
+    std::condition_variable woken_;
+};
+
+class ThreadTeam {
+  public:
+    explicit ThreadTeam(int threads);
+    ~ThreadTeam();
+    ThreadTeam(const ThreadTeam&) = delete;
+    ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+    int size() const { return threads_; }
+
+    // Run `work(thread)` on every thread and return when all are done. Not to be nested.
+    void run(const std::function<void(int)>& work);
+
+    // Inside `run`: wait for the others. Every thread calls it equally often. It ends a phase.
+    void barrier(int thread);
+
+    // Inside `run`: the next free share of this phase, counted from 0.
+    int next(int thread) {
+        return counters_[phases_[thread].value % kCounters].value.fetch_add(1, std::memory_order_relaxed);
+    }
+
+  private:
+    static constexpr unsigned kCounters = 4;
+    struct alignas(64) Counter {
+        std::atomic<int> value{0};
+    };
+    struct alignas(64) Phase {
+        unsigned value = 0;
+    };
+
+    void serve(int thread);
+
+    const int threads_;
+    Barrier start_, inside_, finish_;
+    Counter counters_[kCounters];
+    std::unique_ptr<Phase[]> phases_;
+    const std::function<void(int)>* work_ = nullptr;
+    bool stopping_ = false;
+    std::vector<std::thread> workers_;
+};
+
+}  // namespace sgrt
