@@ -7,7 +7,6 @@ from functools import cache
 from typing import Protocol
 
 from sgrt_grammars.expression import (
-    EMPTY_TEXT,
     NOTHING,
     Alternation,
     ByteSet,
@@ -58,37 +57,8 @@ def spell(language: Language, spelling: Spelling) -> Expression:
 
 
 def literals(texts: Iterable[bytes]) -> Expression:
-    """Any of the byte strings, as a tree in which common beginnings are shared."""
-    options = sorted(set(texts))
-    if len(options) < 9:
-        return alternation([Literal(one) for one in options])
-    return _trie(options, 0)
-
-
-def _trie(texts: list[bytes], depth: int) -> Expression:
-    """The sorted texts from `depth` on; their first `depth` bytes are equal."""
-    if len(texts) == 1:
-        return Literal(texts[0][depth:])
-    common = _common_length(texts[0], texts[-1])
-    if common > depth:
-        return Concatenation((Literal(texts[0][depth:common]), _trie(texts, common)))
-    options: list[Expression] = []
-    start = 0
-    if len(texts[0]) == depth:
-        options.append(EMPTY_TEXT)
-        start = 1
-    while start < len(texts):
-        end = start + 1
-        while end < len(texts) and texts[end][depth] == texts[start][depth]:
-            end += 1
-        options.append(_trie(texts[start:end], depth))
-        start = end
-    return Alternation(tuple(options))
-
-
-def _common_length(first: bytes, second: bytes) -> int:
-    length = min(len(first), len(second))
-    return next((place for place in range(length) if first[place] != second[place]), length)
+    """Any of the byte strings. (The automaton shares their common beginnings.)"""
+    return alternation([Literal(one) for one in sorted(set(texts))])
 
 
 def alternation(options: list[Expression]) -> Expression:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Protocol
 
 from sgrt_grammars.constraint import Whitespace
-from sgrt_grammars.errors import UnsupportedConstraint
 from sgrt_grammars.expression import (
     EMPTY_TEXT,
     NOTHING,
@@ -64,12 +63,7 @@ class ArrayText:
 
     def expression(self) -> Expression:
         """The whole array, with its brackets."""
-        if self.shape.has_duplicates:
-            raise UnsupportedConstraint(
-                "an array that must hold duplicates cannot be enforced",
-                keyword="uniqueItems",
-                hint="do not negate uniqueItems",
-            )
+        assert not self.shape.has_duplicates, "shapes that need duplicates are refused before they are written"
         blank = space(self.values.whitespace)
         return Concatenation((Literal(b"["), blank, self._items(), Literal(b"]")))
 

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 
 from sgrt_grammars.constraint import JsonObject, JsonSchema, PropertyOrder, Whitespace
-from sgrt_grammars.errors import UnsatisfiableConstraint
+from sgrt_grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
 from sgrt_grammars.expression import Concatenation, Deferred, Expression, Literal
 from sgrt_grammars.regex.language import NOTHING as NO_TEXT
 from sgrt_grammars.regex.spelling import alternation
 from sgrt_grammars.schema.array_text import ArrayText
+from sgrt_grammars.schema.check import Checker, combine_all, is_combining
 from sgrt_grammars.schema.document import Document
 from sgrt_grammars.schema.evaluate import Evaluator
 from sgrt_grammars.schema.formula import ALWAYS, NEVER, Formula
 from sgrt_grammars.schema.json_text import space, string
 from sgrt_grammars.schema.number_text import number
-from sgrt_grammars.schema.object_text import ObjectText
+from sgrt_grammars.schema.object_text import MAX_RULES, ObjectText, key_spaces
 from sgrt_grammars.schema.shape import Shape
 
 _ANY_DOCUMENT = b""
@@ -27,12 +28,32 @@ _FREE_OBJECT = '{"type":"object"}'
 def schema_expression(constraint: JsonSchema) -> Expression:
     """JSON text that is valid against the schema."""
     document = Document(constraint.text)
+    checker = Checker(document)
+    checker.check()
     evaluator = Evaluator(document)
-    writer = _Writer(evaluator=evaluator, whitespace=constraint.whitespace, order=constraint.order)
     root = evaluator.root
-    if root == NEVER or evaluator.shape(root).is_empty:
+    if is_combining(checker.found):
+        combine_all(evaluator, root, _check_shape)
+    if root == NEVER or evaluator.pruned(evaluator.shape(root)).is_empty:
         raise UnsatisfiableConstraint("no value is valid against the schema")
+    writer = _Writer(evaluator=evaluator, whitespace=constraint.whitespace, order=constraint.order)
     return writer.document(root)
+
+
+def _check_shape(shape: Shape, pointer: str) -> None:
+    """Raises where a shape cannot be written."""
+    if any(array.has_duplicates for array in shape.arrays):
+        raise UnsupportedConstraint(
+            "arrays that must hold duplicates cannot be enforced",
+            pointer=pointer,
+            keyword="uniqueItems",
+            hint="do not negate uniqueItems",
+        )
+    if any(one.step is not None or one.avoided for one in shape.numbers):
+        number(shape.numbers)
+    for one in shape.objects:
+        if len(one.rules) > MAX_RULES:
+            key_spaces(one)
 
 
 def object_expression(constraint: JsonObject) -> Expression:

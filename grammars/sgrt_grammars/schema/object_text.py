@@ -10,7 +10,6 @@ from sgrt_grammars.errors import CompileLimitExceeded
 from sgrt_grammars.expression import (
     EMPTY_TEXT,
     NOTHING,
-    Alternation,
     Canonical,
     Concatenation,
     Deferred,
@@ -101,11 +100,11 @@ class ObjectText:
 
     def _keys(self, progress: Progress) -> Expression:
         """A key must come now."""
-        members = [
-            (quoted(name), Concatenation((colon(self.values.whitespace), self.values.value(value), self._after(after))))
+        between = colon(self.values.whitespace)
+        options: list[Expression] = [
+            Concatenation((Literal(quoted(name)), between, self.values.value(value), self._after(after)))
             for name, value, after in self._members(progress)
         ]
-        options = _branches(sorted(members, key=lambda member: member[0]), 0)
         if self._may_leave_members(progress):
             free = self._free(progress)
             if free is not NOTHING:
@@ -235,7 +234,7 @@ class ObjectText:
 
     def _key_spaces(self) -> list[KeySpace]:
         if self._spaces is None:
-            self._spaces = list(_key_spaces(self.shape))
+            self._spaces = key_spaces(self.shape)
         return self._spaces
 
 
@@ -249,7 +248,7 @@ def _ways(one: Count, count: int) -> list[tuple[Formula, int]]:
     return [(formula, after) for formula, after in options if formula != NEVER]
 
 
-def _key_spaces(shape: ObjectShape) -> Iterator[KeySpace]:
+def key_spaces(shape: ObjectShape) -> list[KeySpace]:
     """The free keys, split by which rules speak about them; keys that no value fits are left out."""
     by_value: dict[Formula, Language] = {}
     for rule in shape.rules:
@@ -266,25 +265,4 @@ def _key_spaces(shape: ObjectShape) -> Iterator[KeySpace]:
             for part, more in ((keys, value), (outside(keys), ALWAYS))
         ]
         spaces = [one for one in spaces if one.keys != NO_TEXT]
-    return (one for one in spaces if one.value != NEVER)
-
-
-def _branches(members: list[tuple[bytes, Expression]], depth: int) -> list[Expression]:
-    """Sorted keys with what follows each, as options that share common beginnings of keys."""
-    options: list[Expression] = []
-    start = 0
-    while start < len(members):
-        end = start + 1
-        first = members[start][0]
-        while end < len(members) and members[end][0][depth : depth + 1] == first[depth : depth + 1]:
-            end += 1
-        group = members[start:end]
-        if len(group) == 1 or first == group[-1][0]:
-            rest = alternation([following for _, following in group])
-            options.append(Concatenation((Literal(first[depth:]), rest)))
-        else:
-            last = group[-1][0]
-            length = next(place for place in range(depth, len(first)) if first[place] != last[place])
-            options.append(Concatenation((Literal(first[depth:length]), Alternation(tuple(_branches(group, length))))))
-        start = end
-    return options
+    return [one for one in spaces if one.value != NEVER]
