@@ -12,10 +12,11 @@ from tokenizers import Tokenizer as Merger
 from sgrt.errors import CorruptModel, UnsupportedModel
 from sgrt.tokenizer import byte_alphabet, pieces
 from sgrt.tokenizer.data import ByteLevelBpe, ScoredPieces, TokenizerJson, TokenType
-from sgrt.tokenizer.parts import TokenizerParts
+from sgrt.tokenizer.parts import SpacePrefix, TokenizerParts
 from sgrt.tokenizer.splitting import SPLITTINGS
 
 _Spell = Callable[[str], bytes]
+_METASPACE_SCHEMES = {"always": SpacePrefix.UNLESS_THERE, "first": SpacePrefix.FIRST_UNLESS_THERE}
 _TEXT_TYPES = (TokenType.NORMAL, TokenType.BYTE)
 
 
@@ -57,7 +58,7 @@ def _from_byte_level(definition: ByteLevelBpe) -> TokenizerParts:
         merger=merger,
         token_bytes=_known_bytes(definition.tokens, definition.types, byte_alphabet.bytes_of, str.encode),
         special_tokens=special,
-        has_space_prefix=False,
+        space_prefix=SpacePrefix.NEVER,
     )
 
 
@@ -84,7 +85,7 @@ def _from_pieces(definition: ScoredPieces) -> TokenizerParts:
         merger=merger,
         token_bytes=_known_bytes(definition.tokens, definition.types, pieces.bytes_of, pieces.bytes_of),
         special_tokens=special,
-        has_space_prefix=definition.has_space_prefix,
+        space_prefix=SpacePrefix.ALWAYS if definition.has_space_prefix else SpacePrefix.NEVER,
     )
 
 
@@ -132,7 +133,7 @@ def _known_bytes(
 def _from_json(definition: TokenizerJson) -> TokenizerParts:
     content = json.loads(definition.text)
     content.update(truncation=None, padding=None, post_processor=None)
-    has_space_prefix = _without_space_prefix(content)
+    space_prefix = _taken_space_prefix(content)
     try:
         merger = Merger.from_str(json.dumps(content))
     except Exception as error:  # the library raises nothing narrower
@@ -154,31 +155,28 @@ def _from_json(definition: TokenizerJson) -> TokenizerParts:
         merger=merger,
         token_bytes=tuple(known),
         special_tokens={index: token for index, token in added.items() if token.special},
-        has_space_prefix=has_space_prefix,
+        space_prefix=space_prefix,
     )
 
 
-def _without_space_prefix(content: dict[str, object]) -> bool:
-    """Take out of a tokenizer.json the steps that put a space before a text; whether there were any.
+def _taken_space_prefix(content: dict[str, object]) -> SpacePrefix:
+    """Take out of a tokenizer.json the steps that put a space before a text; returns what they did.
 
     A program's text goes on from what stands before it, so a space is added only where a prompt begins.
     """
-    found = False
+    found = SpacePrefix.NEVER
     for part in (*_steps(content.get("normalizer")), *_steps(content.get("pre_tokenizer"))):
         match part:
             case {"type": "Prepend"}:
                 part["prepend"] = ""
-                found = True
+                found = SpacePrefix.ALWAYS
             case {"type": "Metaspace"}:
-                found |= (
-                    part.get("prepend_scheme", "always") != "never"
-                    and part.get("add_prefix_space") is not False
-                )
-                part.pop("add_prefix_space", None)
+                scheme = "never" if part.pop("add_prefix_space", True) is False else "always"
+                found = _METASPACE_SCHEMES.get(str(part.get("prepend_scheme", scheme)), found)
                 part["prepend_scheme"] = "never"
-            case {"type": "ByteLevel"}:
-                found |= bool(part.get("add_prefix_space"))
+            case {"type": "ByteLevel", "add_prefix_space": True}:
                 part["add_prefix_space"] = False
+                found = SpacePrefix.UNLESS_THERE
     return found
 
 

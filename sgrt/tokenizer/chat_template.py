@@ -91,12 +91,8 @@ class ChatTemplate:
             InvalidRequest: the model has no chat template, or it refuses these messages.
         """
         text, disguise = self._rendered(messages, add_generation_prompt, tools, variables or {})
-        encode = self._tokenizer.encode
-        ids: list[int] = []
-        for run, mark in self._tokenizer.pieces(text):
-            ids += encode(disguise.reveal(run), is_start=True) if run else ()
-            ids += () if mark is None else (mark,)
-        return tuple(ids)
+        pieces = ((disguise.reveal(run), mark) for run, mark in self._tokenizer.pieces(text))
+        return self._tokenizer.encode_pieces(pieces, is_start=True)
 
     def render_text(
         self,

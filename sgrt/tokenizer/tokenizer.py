@@ -7,7 +7,7 @@ against the same bytes, so the three cannot disagree.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
@@ -15,7 +15,7 @@ from tokenizers import AddedToken
 
 from sgrt.tokenizer.building import build_parts
 from sgrt.tokenizer.data import TokenizerData
-from sgrt.tokenizer.parts import TokenizerParts
+from sgrt.tokenizer.parts import SpacePrefix, TokenizerParts
 from sgrt_grammars.vocabulary import Vocabulary
 
 
@@ -65,12 +65,18 @@ class Tokenizer:
         """
         if not special:
             return tuple(self._encode_text(text, is_start=is_start))
+        return self.encode_pieces(self.pieces(text), is_start=is_start)
+
+    def encode_pieces(self, pieces: Iterable[tuple[str, int | None]], *, is_start: bool) -> tuple[int, ...]:
+        """The tokens of runs of plain text, each with the special token that ends it, as `pieces` cuts them."""
         ids: list[int] = []
-        at_start = is_start
-        for piece, mark in self.pieces(text):
-            ids += self._encode_text(piece, is_start=at_start) if piece else []
-            ids += [] if mark is None else [mark]
-            at_start = is_start and mark is not None
+        at_start, is_after_marks = is_start, self._parts.space_prefix is not SpacePrefix.FIRST_UNLESS_THERE
+        for run, mark in pieces:
+            if run:
+                ids += self._encode_text(run, is_start=at_start)
+            if mark is not None:
+                ids.append(mark)
+            at_start = is_start and is_after_marks and mark is not None
         return tuple(ids)
 
     def decode(self, token_ids: Sequence[int], *, skip_special: bool = True) -> str:
@@ -128,8 +134,8 @@ class Tokenizer:
         return Vocabulary(self.all_token_bytes, self._end_token_ids, self._ids_of_marks, encode=self.encode)
 
     def _encode_text(self, text: str, *, is_start: bool) -> list[int]:
-        has_prefix = is_start and self._parts.has_space_prefix and text
-        encoding = self._parts.merger.encode(f" {text}" if has_prefix else text, add_special_tokens=False)
+        whole = self._parts.space_prefix.applied(text) if is_start else text
+        encoding = self._parts.merger.encode(whole, add_special_tokens=False)
         ids: list[int] = encoding.ids
         return ids
 
