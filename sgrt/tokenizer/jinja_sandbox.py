@@ -37,7 +37,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlocks, "jinja2.ext.loopcontrols"]
         )
         self.filters["tojson"] = _to_json
-        del self.filters["center"]  # pads to any width
+        del self.filters["center"], self.globals["lipsum"]  # make text of any length
         self.globals["raise_exception"] = _refuse
         self.globals["strftime_now"] = lambda format_: now().strftime(format_)
 
