@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 from sgrt.errors import InvalidRequest
 
@@ -75,6 +75,27 @@ class EngineConfig:
         _require(self.max_draft_tokens >= 0, "max_draft_tokens", "must be at least 0")
         _require(self.aging_s > 0, "aging_s", "must be positive")
         _require(self.seed is None or 0 <= self.seed < 2**63, "seed", "must lie in [0, 2**63)")
+
+
+class EngineSettings(TypedDict, total=False):
+    """The fields of `EngineConfig` but `model`, as keywords."""
+
+    compute: ComputeMode
+    kv_cache_dtype: KvCacheDtype
+    device: str
+    threads: int | None
+    context_tokens: int | None
+    page_tokens: int
+    num_pages: int | None
+    memory_fraction: float
+    max_running: int
+    step_tokens: int
+    max_draft_tokens: int
+    prefix_caching: bool
+    aging_s: float
+    seed: int | None
+    verbose: bool
+    checks_integrity: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sgrt.config import Limits
 from sgrt.engine.generation import Drawn, Generation
-from sgrt.engine.guide import Guide, TokenMasks, is_single
+from sgrt.engine.guide import Grammar, Guide, TokenMasks, is_single
 from sgrt.engine.job import GenerateJob, Job, ScoreJob
 from sgrt.engine.runner import Runner
 from sgrt.engine.sampling import DrawnRow, build_rows, full_mask, seed_of_output
@@ -60,22 +60,32 @@ class EngineCore:
 
     @property
     def has_work(self) -> bool:
-        """Whether a step would do anything."""
+        """Whether any job is in progress."""
         return bool(self._jobs)
+
+    @property
+    def has_sequences(self) -> bool:
+        """Whether a step would compute anything."""
+        return bool(self._members)
 
     def next_deadline_s(self) -> float | None:
         """The earliest deadline of the jobs in progress."""
         deadlines = [d for job in self._jobs if (d := _deadline_of(job)) is not None]
         return min(deadlines, default=None)
 
-    def submit(self, job: Job) -> None:
-        """Take in a job, whose requests fit context and pool."""
-        members: list[Member] = []
-        self._jobs[job] = members
+    def announce(self, job: Job) -> None:
+        """Take in a job, whose requests fit context and pool, and which is still being prepared."""
+        self._jobs[job] = []
+
+    def submit(self, job: Job, grammar: Grammar | None = None) -> None:
+        """Start an announced job; one that is over by now stays so."""
+        members = self._jobs.get(job)
+        if members is None:
+            return
         if isinstance(job, ScoreJob):
             members += [Scoring(self._sequence(request, place)) for place, request in enumerate(job.requests)]
         else:
-            members += [self._generation(job, index) for index in range(job.request.sampling.n)]
+            members += [self._generation(job, index, grammar) for index in range(job.request.sampling.n)]
         for member in members:
             self._members[member.sequence] = member
             self._job_of[member.sequence] = job
@@ -86,18 +96,28 @@ class EngineCore:
 
     def cancel(self, job: Job, reason: StopReason = StopReason.CANCELLED) -> None:
         """End a job's outputs now; a job that is over already stays as it is."""
-        for member in list(self._jobs.get(job, ())):
+        if job not in self._jobs:
+            return
+        if not self._jobs[job]:
+            self.submit(job)  # still being prepared: gets its outputs only to end them
+        for member in list(self._jobs[job]):
             if isinstance(member, Generation):
                 member.end(reason)
                 self._deliver(job, member)
             else:
                 self._drop(job, member)
 
+    def cancel_all(self) -> None:
+        """End every job's outputs."""
+        for job in list(self._jobs):
+            self.cancel(job)
+
     def fail(self, job: Job, error: Exception) -> None:
         """End a job with an error."""
         if job in self._jobs:
             for member in list(self._jobs[job]):
                 self._forget(job, member)
+            self._jobs.pop(job, None)
             job.sink.fail(error)
 
     def fail_all(self, error: Exception) -> None:
@@ -142,8 +162,8 @@ class EngineCore:
         rank = request.arrival_s - request.priority * self._limits.aging_s
         return Sequence(request=request, index=index, rank=(rank, self._serial))
 
-    def _generation(self, job: GenerateJob, index: int) -> Generation:
-        guide = None if job.grammar is None else Guide(job.grammar.matcher(), self._end_token_ids)
+    def _generation(self, job: GenerateJob, index: int, grammar: Grammar | None) -> Generation:
+        guide = None if grammar is None else Guide(grammar.matcher(), self._end_token_ids)
         return Generation(
             self._sequence(job.request, index),
             job.make_text(),
@@ -349,7 +369,6 @@ class EngineCore:
             is_draft = (
                 accepted < len(drafts) and accepted < len(drawn) - 1 and token.token == drafts[accepted]
             )
-            remaining = generation.remaining
             before = generation.sequence.num_output_tokens
             if guide is not None and not is_draft:
                 guide.settle(accepted)
@@ -361,7 +380,7 @@ class EngineCore:
             self.stats.forced_tokens += added if token.origin is Origin.FORCED else 0
             if not is_draft:
                 if guide is not None and generation.finish is None:
-                    guide.advance(token.token, remaining=remaining)
+                    guide.advance(token.token)
                 break
             accepted += 1
         return accepted

@@ -11,31 +11,29 @@ from numpy.typing import NDArray
 TokenMasks = NDArray[np.uint32]  # [rows, words], bit t % 32 of word t // 32: token t is allowed
 
 
-_UNLIMITED = 1 << 30
 _WATCHED_TOKENS = 256  # how near the end of the budget its influence is looked for
 
 
 class Matcher(Protocol):
     """A cursor in a compiled grammar (`sgrt_grammars` has the real one).
 
-    `remaining` is how many tokens may still be generated, the next one included.
+    `remaining` is how many tokens may still be generated, the next one included; None leaves budgets out.
     """
-
-    @property
-    def is_accepting(self) -> bool:
-        """Whether the text so far is complete."""
-        ...
 
     @property
     def is_exhausted(self) -> bool:
         """Whether the text so far is complete and nothing can follow."""
         ...
 
-    def mask(self, out: NDArray[np.uint32], remaining: int) -> None:
+    def mask(self, out: NDArray[np.uint32], remaining: int | None = None) -> None:
         """Write the tokens that may come next; end tokens are among them where the text is complete."""
         ...
 
-    def advance(self, token: int, remaining: int) -> bool:
+    def row(self) -> tuple[int, NDArray[np.uint32]] | None:
+        """A cached mask that leaves budgets out, and its id; None where there is none."""
+        ...
+
+    def advance(self, token: int, remaining: int | None = None) -> bool:
         """Take a token; False, and nothing changes, when it is not allowed."""
         ...
 
@@ -102,8 +100,9 @@ class Guide:
                 self._delay_end(rows[place])
             elif remaining - place <= _WATCHED_TOKENS and not self.was_narrowed:
                 self._watch(place, rows[place])
-            if place == len(drafts) or not self._matcher.advance(drafts[place], remaining - place):
+            if place == len(drafts) or not _allows(rows[place], drafts[place]):
                 break
+            self._take(drafts[place])
             self._num_ahead += 1
         return self._num_ahead
 
@@ -113,14 +112,22 @@ class Guide:
             self._matcher.rollback(self._num_ahead - num_accepted)
         self._num_ahead = 0
 
-    def advance(self, token: int, *, remaining: int) -> None:
+    def advance(self, token: int) -> None:
         """Take a token that was drawn under the mask at the cursor."""
-        is_allowed = self._matcher.advance(token, remaining)
-        assert is_allowed, f"token {token} was drawn under a mask and then refused"
+        self._take(token)
+
+    def _take(self, token: int) -> None:
+        is_taken = self._matcher.advance(token)
+        assert is_taken, f"token {token} was allowed by a mask and then refused"
 
     def _watch(self, place: int, row: NDArray[np.uint32]) -> None:
-        whole = np.zeros_like(row)
-        self._matcher.mask(whole, _UNLIMITED)
+        """Note the row without a budget if the budget leaves something out of it."""
+        cached = self._matcher.row()
+        if cached is not None:
+            whole = cached[1]
+        else:
+            whole = np.zeros_like(row)
+            self._matcher.mask(whole)
         if not np.array_equal(whole, row):
             self.narrowed[place] = whole
 
@@ -131,6 +138,10 @@ class Guide:
         if not row.any():
             for word, value in saved.items():
                 row[word] = value
+
+
+def _allows(row: NDArray[np.uint32], token: int) -> bool:
+    return bool(int(row[token // 32]) >> token % 32 & 1)
 
 
 def is_single(row: NDArray[np.uint32]) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from sgrt.engine.guide import Grammar
 from sgrt.engine.output_text import OutputText
 from sgrt.request import Request
 from sgrt_frontend.call import Chunk, Score
@@ -37,7 +36,6 @@ class GenerateJob:
     request: Request
     make_text: Callable[[], OutputText]
     sink: Sink[Chunk]
-    grammar: Grammar | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -35,3 +35,28 @@ class EngineStats:
     def cache_hit_rate(self) -> float:
         """Cached prompt tokens per prompt token."""
         return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+    def metrics(self) -> dict[str, float]:
+        """The counters by metric stem; those that only grow end in `_total`."""
+        return {
+            "num_requests_running": self.running,
+            "num_requests_waiting": self.queue_length,
+            "kv_cache_usage_perc": self.pages_used / self.pages_total if self.pages_total else 0.0,
+            "kv_pages": self.pages_total,
+            "kv_pages_used": self.pages_used,
+            "kv_pages_cached": self.pages_cached,
+            "engine_steps_total": self.steps,
+            "forward_tokens_total": self.forward_tokens,
+            "prefix_cache_queries_total": self.prompt_tokens,
+            "prefix_cache_hits_total": self.cached_tokens,
+            "forced_tokens_total": self.forced_tokens,
+            "draft_tokens_total": self.draft_tokens,
+            "accepted_draft_tokens_total": self.accepted_draft_tokens,
+            "num_preemptions_total": self.preemptions,
+            "evicted_pages_total": self.evicted_pages,
+            "mask_seconds_total": self.mask_s,
+            "forward_seconds_total": self.forward_s,
+            "sample_seconds_total": self.sample_s,
+            "schedule_seconds_total": self.schedule_s,
+            "commit_seconds_total": self.commit_s,
+        }

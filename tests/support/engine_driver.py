@@ -150,9 +150,9 @@ class Driver:
                 LetterDecoder(), stops=params.stop, includes_stop=params.include_stop
             ),
             sink=sink,
-            grammar=grammar,
         )
-        self.core.submit(job)
+        self.core.announce(job)
+        self.core.submit(job, grammar)
         return job, sink
 
     def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> Collected:
@@ -161,7 +161,9 @@ class Driver:
             Request(id=place, prompt=(*prefix, *rest), max_tokens=0, score_from=len(prefix))
             for place, rest in enumerate(continuations)
         )
-        self.core.submit(ScoreJob(requests=requests, sink=sink))
+        job = ScoreJob(requests=requests, sink=sink)
+        self.core.announce(job)
+        self.core.submit(job)
         return sink
 
     def step(self) -> bool:

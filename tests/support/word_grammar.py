@@ -35,25 +35,26 @@ class WordMatcher:
         return [word[len(taken) :] for word in self._grammar.words if word[: len(taken)] == taken]
 
     @property
-    def is_accepting(self) -> bool:
-        return () in self._rests()
-
-    @property
     def is_exhausted(self) -> bool:
         return self._rests() == [()]
 
-    def mask(self, out: NDArray[np.uint32], remaining: int) -> None:
+    def mask(self, out: NDArray[np.uint32], remaining: int | None = None) -> None:
         out[:] = 0
         for rest in self._rests():
             token = rest[0] if rest else self._grammar.end_token_id
-            if len(rest) <= remaining:
+            if remaining is None or len(rest) <= remaining:
                 out[token // 32] |= np.uint32(1 << token % 32)
 
-    def advance(self, token: int, remaining: int) -> bool:
-        if any(rest and rest[0] == token and len(rest) <= remaining for rest in self._rests()):
+    def advance(self, token: int, remaining: int | None = None) -> bool:
+        if any(
+            rest[:1] == (token,) and (remaining is None or len(rest) <= remaining) for rest in self._rests()
+        ):
             self._taken.append(token)
             return True
         return False
+
+    def row(self) -> tuple[int, NDArray[np.uint32]] | None:
+        return None
 
     def rollback(self, count: int) -> None:
         del self._taken[len(self._taken) - count :]

@@ -1,0 +1,314 @@
+"""The in-process backend: a model, its cache and the thread that drives them, behind one context manager."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from types import TracebackType
+from typing import Self, Unpack
+
+from sgrt.config import EngineConfig, EngineSettings
+from sgrt.engine.completion import Completion, collect
+from sgrt.engine.core import EngineCore, constraint_error
+from sgrt.engine.guide import Grammar
+from sgrt.engine.intake import Intake
+from sgrt.engine.job import GenerateJob, ScoreJob
+from sgrt.engine.loop import EngineLoop
+from sgrt.engine.mailbox import Mailbox
+from sgrt.engine.output_text import OutputText
+from sgrt.engine.parts import EngineParts, load_parts
+from sgrt.engine.stats import EngineStats
+from sgrt.request import Request
+from sgrt.tokenizer.stream_decoder import StreamDecoder
+from sgrt_frontend.call import Call, Chunk, Description, Message, Score, Usage
+from sgrt_frontend.spelling import Spelling
+from sgrt_grammars.compiler import GrammarCompiler
+from sgrt_grammars.errors import BudgetTooSmall, GrammarError
+
+
+class Engine:
+    """Runs a model in this process; implements `Backend`.
+
+        with Engine("smollm2") as engine:
+            call = Call(prompt=engine.encode("Once upon a time"))
+            print(engine.complete(call)[0].text)
+
+    Methods may be called from any thread and any event loop. Leaving the context cancels what runs.
+    """
+
+    def __init__(self, model: str = "smollm2", **settings: Unpack[EngineSettings]) -> None:
+        """Load `model` (a pulled name, a `.gguf` file, a Hugging Face folder); `settings` as in `EngineConfig`.
+
+        Raises:
+            ModelError: the model cannot be found, read or run.
+            InvalidRequest: a setting is out of range.
+        """
+        config = EngineConfig(model=model, **settings)
+        self._start(load_parts(config), config)
+
+    @classmethod
+    def from_config(cls, config: EngineConfig) -> Self:
+        """An engine with these settings; raises what the constructor raises."""
+        return cls.from_parts(load_parts(config), config)
+
+    @classmethod
+    def from_parts(cls, parts: EngineParts, config: EngineConfig | None = None) -> Self:
+        """An engine around a runner made elsewhere: a `ScriptedRunner`, say."""
+        engine = cls.__new__(cls)
+        engine._start(parts, config or EngineConfig())
+        return engine
+
+    def _start(self, parts: EngineParts, config: EngineConfig) -> None:
+        self.config = config
+        self._parts = parts
+        tokenizer = parts.tokenizer
+        self._vocabulary = tokenizer.vocabulary()
+        self._intake = Intake(
+            limits=parts.limits,
+            vocabulary_tokens=parts.runner.vocabulary_tokens,
+            end_token_ids=frozenset(tokenizer.end_token_ids),
+            shares_prefixes=config.prefix_caching,
+        )
+        self._ids = itertools.count()
+        self._seeds = random.Random(config.seed)
+        self._grammars = GrammarCompiler(self._vocabulary)
+        self._compilers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sgrt-grammar")
+        core = EngineCore(
+            parts.runner,
+            parts.limits,
+            end_token_ids=tokenizer.end_token_ids,
+            sampled_tokens=_sampled_tokens(parts),
+            checks_integrity=config.checks_integrity,
+        )
+        self._core_stats = core.stats
+        self._loop = EngineLoop(core)
+        self._loop.start()
+        if config.verbose and parts.summary:
+            print(f"sgrt: {parts.summary}", file=sys.stderr)  # noqa: T201  # asked for by `verbose`
+
+    # -- what runs here ----------------------------------------------------------------------------
+
+    def describe(self) -> Description:
+        """Name, context and end tokens of the model."""
+        return Description(
+            model=self._parts.name,
+            context_tokens=self._parts.limits.context_tokens,
+            vocabulary_tokens=self._parts.runner.vocabulary_tokens,
+            end_token_ids=tuple(self._parts.tokenizer.end_token_ids),
+            has_chat_template=self._parts.template.exists,
+        )
+
+    @property
+    def parts(self) -> EngineParts:
+        """The runner, tokenizer, template and limits in use."""
+        return self._parts
+
+    def is_healthy(self) -> bool:
+        """Whether calls can be served."""
+        return self._loop.is_alive
+
+    @property
+    def counters(self) -> EngineStats:
+        """Live counters; the engine's thread is their only writer."""
+        return self._core_stats
+
+    def stats(self) -> Mapping[str, float]:
+        """The counters by metric stem; those that only grow end in `_total`."""
+        return self._core_stats.metrics()
+
+    # -- tokens ------------------------------------------------------------------------------------
+
+    def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
+        """Token ids of `text`, without a begin token; marks become special tokens only if `special`."""
+        return self._parts.tokenizer.encode(text, special=special)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of tokens; special tokens are left out, broken UTF-8 becomes U+FFFD."""
+        return self._parts.tokenizer.decode(token_ids)
+
+    def begin_tokens(self) -> tuple[int, ...]:
+        """What every prompt of plain text starts with."""
+        return self._parts.tokenizer.begin_tokens
+
+    def spelling(self) -> Spelling:
+        """The bytes of every token, indexed."""
+        return self._spelling
+
+    @cached_property
+    def _spelling(self) -> Spelling:
+        return Spelling([data or b"" for data in self._vocabulary.tokens])
+
+    def render(self, messages: Sequence[Message], *, open_assistant: bool) -> tuple[int, ...]:
+        """Token ids of a chat under the model's own template.
+
+        Raises:
+            InvalidRequest: the model has no chat template, or it refuses these messages.
+        """
+        return self._parts.template.render(messages, add_generation_prompt=open_assistant)
+
+    # -- generating --------------------------------------------------------------------------------
+
+    async def generate(self, call: Call) -> AsyncIterator[Chunk]:
+        """Run a call. Closing the iterator early cancels the call and frees its pages.
+
+        Raises:
+            InvalidRequest: the call is wrong as written, or its constraint cannot be kept.
+            BackendError: the engine failed or is closed.
+        """
+        job, mailbox = self._submit(call)
+        try:
+            async for chunk in mailbox:
+                yield chunk
+        finally:
+            self._loop.cancel(job)
+
+    def stream(self, call: Call) -> Iterator[Chunk]:
+        """As `generate`, for ordinary code: blocks the calling thread between chunks."""
+        job, mailbox = self._submit(call)
+        try:
+            yield from mailbox
+        finally:
+            self._loop.cancel(job)
+
+    def complete(self, call: Call) -> tuple[Completion, ...]:
+        """Run a call to its end; one completion per output. Raises what `generate` raises."""
+        return collect(self.stream(call))
+
+    async def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
+        """Log-probabilities of each continuation after `prefix`, which is computed once.
+
+        Raises:
+            InvalidRequest: the prefix is empty, or the lengths exceed the context.
+        """
+        job, mailbox = self._submit_scores(prefix, continuations)
+        try:
+            return _in_order([item async for item in mailbox], prefix, continuations)
+        finally:
+            self._loop.cancel(job)
+
+    def score_blocking(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
+        """As `score`, for ordinary code."""
+        job, mailbox = self._submit_scores(prefix, continuations)
+        try:
+            return _in_order(list(mailbox), prefix, continuations)
+        finally:
+            self._loop.cancel(job)
+
+    async def prompt_logprobs(self, tokens: Sequence[int]) -> Score:
+        """Log-probabilities of the tokens of a prompt, all but the first, each given those before it."""
+        (score,) = await self.score(tokens[:1], [tokens[1:]])
+        return score
+
+    async def flush_cache(self) -> int:
+        """Drop all cached pages that nothing running uses; returns how many tokens they held at most."""
+        pages = await asyncio.wrap_future(self._loop.ask(lambda core: core.scheduler.flush_cache()))
+        return pages * self._parts.limits.page_tokens
+
+    def check_integrity(self) -> None:
+        """Assert that every page is accounted for (between two steps)."""
+        self._loop.ask(lambda core: core.scheduler.check_integrity()).result()
+
+    # -- lifetime ----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Cancel what runs, stop the thread, release the model. Closing twice is harmless."""
+        self._loop.stop()
+        self._compilers.shutdown(wait=True, cancel_futures=True)
+        self._parts.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- jobs --------------------------------------------------------------------------------------
+
+    def _submit(self, call: Call) -> tuple[GenerateJob, Mailbox[Chunk]]:
+        request = self._intake.request(
+            call, id=next(self._ids), seed=self._seeds.getrandbits(63), now_s=time.monotonic()
+        )
+        mailbox: Mailbox[Chunk] = Mailbox()
+        sampling = request.sampling
+        job = GenerateJob(
+            request=request,
+            make_text=lambda: OutputText(
+                StreamDecoder(self._parts.tokenizer), stops=sampling.stop, includes_stop=sampling.include_stop
+            ),
+            sink=mailbox,
+        )
+        self._loop.announce(job)
+        if request.constraint is None:
+            self._loop.submit(job)
+        else:
+            self._compilers.submit(self._compile, request).add_done_callback(
+                lambda compiled: self._compiled(job, compiled)
+            )
+        return job, mailbox
+
+    def _compile(self, request: Request) -> Grammar:
+        """The grammar of a request, on the compiling thread: its budget is looked at before any prefill."""
+        assert request.constraint is not None, "only constraints are compiled"
+        grammar = self._grammars.compile(request.constraint)
+        if grammar.minimum_tokens > request.max_tokens:
+            raise BudgetTooSmall(needed=grammar.minimum_tokens, given=request.max_tokens)
+        return grammar
+
+    def _compiled(self, job: GenerateJob, compiled: Future[Grammar]) -> None:
+        if compiled.cancelled():
+            return  # the engine is closing, which ends the job
+        error = compiled.exception()
+        if isinstance(error, GrammarError):
+            wrapped = constraint_error(error)
+            wrapped.__cause__ = error
+            self._loop.fail(job, wrapped)
+        elif isinstance(error, Exception):
+            self._loop.fail(job, error)
+        elif error is None:
+            self._loop.submit_if_open(job, compiled.result())
+
+    def _submit_scores(
+        self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]
+    ) -> tuple[ScoreJob, Mailbox[tuple[int, Score]]]:
+        now = time.monotonic()
+        requests = tuple(
+            self._intake.score_request(prefix, continuation, id=next(self._ids), now_s=now)
+            for continuation in continuations
+            if continuation
+        )
+        mailbox: Mailbox[tuple[int, Score]] = Mailbox()
+        job = ScoreJob(requests=requests, sink=mailbox)
+        if not requests:
+            mailbox.close()
+            return job, mailbox
+        self._loop.announce(job)
+        self._loop.submit(job)
+        return job, mailbox
+
+
+def _in_order(
+    items: list[tuple[int, Score]], prefix: Sequence[int], continuations: Sequence[Sequence[int]]
+) -> list[Score]:
+    """Scores in the order of the continuations; an empty one scores nothing."""
+    scores = iter([score for _, score in sorted(items, key=lambda item: item[0])])
+    nothing = Usage(prompt_tokens=len(prefix), cached_tokens=0, output_tokens=0)
+    return [next(scores) if rest else Score(logprobs=(), usage=nothing) for rest in continuations]
+
+
+def _sampled_tokens(parts: EngineParts) -> int:
+    """How many logits stand for a token: columns behind the last text or special token are padding."""
+    vocabulary = parts.tokenizer.vocabulary()
+    last = max(
+        [token for token, text in enumerate(vocabulary.tokens) if text is not None]
+        + [*vocabulary.special_tokens.values(), *vocabulary.end_token_ids],
+        default=0,
+    )
+    return min(last + 1, parts.runner.vocabulary_tokens)

@@ -1,0 +1,144 @@
+"""From a call to a request: everything that can be refused before any work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sgrt.config import Limits
+from sgrt.errors import ContextOverflow, InvalidRequest
+from sgrt.request import Request
+from sgrt_frontend.call import Call, SamplingParams
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """Checks calls against what the engine can hold.
+
+    Without `shares_prefixes` every request gets a cache of its own (its outputs still share the prompt).
+    """
+
+    limits: Limits
+    vocabulary_tokens: int
+    end_token_ids: Collection[int]
+    shares_prefixes: bool = True
+
+    def request(self, call: Call, *, id: int, seed: int, now_s: float) -> Request:
+        """The request of a call. `seed` is used where the call has none; `now_s` is the time of arrival.
+
+        Raises:
+            ContextOverflow: prompt and output do not fit the context or the pool; says both lengths.
+            InvalidRequest: a value is out of range or contradicts another; names the parameter.
+        """
+        self._check_tokens(call.prompt, "prompt")
+        sampling = call.sampling
+        self._check_sampling(sampling)
+        if call.constraint is not None:
+            self._check_constrained(sampling)
+        if call.deadline_s is not None and call.deadline_s < 0:
+            raise InvalidRequest("deadline_s: must be at least 0", param="deadline_s")
+        return Request(
+            id=id,
+            prompt=call.prompt,
+            sampling=sampling,
+            max_tokens=self._max_tokens(len(call.prompt), sampling),
+            seed=seed if sampling.seed is None else sampling.seed,
+            constraint=call.constraint,
+            priority=call.priority,
+            arrival_s=now_s,
+            deadline_s=None if call.deadline_s is None else now_s + call.deadline_s,
+            cache_salt=self._salt(call.cache_salt, id),
+        )
+
+    def score_request(
+        self,
+        prefix: Sequence[int],
+        continuation: Sequence[int],
+        *,
+        id: int,
+        now_s: float,
+        cache_salt: str = "",
+    ) -> Request:
+        """The request that scores `continuation` after `prefix`.
+
+        Raises:
+            ContextOverflow: both together do not fit the context or the pool.
+            InvalidRequest: the prefix is empty, or a token id is unknown.
+        """
+        if not prefix:
+            raise InvalidRequest(
+                "prefix: is empty, and the first token of a text has no distribution; start with begin_tokens()",
+                param="prefix",
+            )
+        prompt = (*prefix, *continuation)
+        self._check_tokens(prompt, "continuations")
+        self._check_room(len(prompt), 0)
+        return Request(
+            id=id,
+            prompt=prompt,
+            max_tokens=0,
+            arrival_s=now_s,
+            cache_salt=self._salt(cache_salt, id),
+            score_from=len(prefix),
+        )
+
+    def _salt(self, cache_salt: str, id: int) -> str:
+        return cache_salt if self.shares_prefixes else f"{cache_salt}\0{id}"
+
+    def _check_tokens(self, tokens: Sequence[int], param: str) -> None:
+        if not tokens:
+            raise InvalidRequest(f"{param}: must have at least one token", param=param)
+        if min(tokens) < 0 or max(tokens) >= self.vocabulary_tokens:
+            wrong = next(token for token in tokens if not 0 <= token < self.vocabulary_tokens)
+            raise InvalidRequest(
+                f"{param}: token id {wrong} is outside the vocabulary of {self.vocabulary_tokens} tokens",
+                param=param,
+            )
+
+    def _check_sampling(self, sampling: SamplingParams) -> None:
+        for param, ids in (
+            ("stop_token_ids", sampling.stop_token_ids),
+            ("logit_bias", [token for token, _ in sampling.logit_bias]),
+        ):
+            if ids:
+                self._check_tokens(ids, param)
+
+    def _check_constrained(self, sampling: SamplingParams) -> None:
+        """A constraint says itself where the text ends: nothing else may cut it."""
+        if sampling.stop:
+            raise InvalidRequest(
+                "stop: cannot be combined with a constraint, which it would cut short; say in the constraint "
+                "where the text ends",
+                param="stop",
+            )
+        if any(token not in self.end_token_ids for token in sampling.stop_token_ids):
+            raise InvalidRequest(
+                "stop_token_ids: cannot be combined with a constraint, which they would cut short",
+                param="stop_token_ids",
+            )
+
+    def _max_tokens(self, prompt_tokens: int, sampling: SamplingParams) -> int:
+        wanted = sampling.max_tokens
+        self._check_room(prompt_tokens, max(1, sampling.min_tokens) if wanted is None else wanted)
+        if wanted is not None:
+            return wanted
+        # The last token's keys and values are never computed, so the pool may be one token shorter.
+        return min(self.limits.context_tokens, self.limits.pool_tokens + 1) - prompt_tokens
+
+    def _check_room(self, prompt_tokens: int, output_tokens: int) -> None:
+        total = prompt_tokens + output_tokens
+        asked = f"the prompt has {prompt_tokens} tokens" + (
+            f" and {output_tokens} are to follow" if output_tokens else ""
+        )
+        if total > self.limits.context_tokens:
+            raise ContextOverflow(
+                f"{asked}, but the context holds {self.limits.context_tokens} tokens; shorten the prompt, "
+                "lower max_tokens or raise context_tokens",
+                param="prompt",
+            )
+        if total - min(1, output_tokens) > self.limits.pool_tokens:
+            raise ContextOverflow(
+                f"{asked}, but the KV pool holds {self.limits.pool_tokens} tokens; shorten the prompt, "
+                "lower max_tokens or raise num_pages",
+                param="prompt",
+            )

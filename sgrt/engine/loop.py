@@ -1,0 +1,138 @@
+"""The engine's thread: the only one that touches the cache and the sequences."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from sgrt.engine.core import EngineCore
+from sgrt.engine.guide import Grammar
+from sgrt.engine.job import Job
+from sgrt.errors import BackendError
+
+T = TypeVar("T")
+
+
+class EngineLoop:
+    """Drives an `EngineCore` on a thread; others talk to it through a queue of commands.
+
+    If a step fails for a reason that no single request is to blame for, every job ends with a
+    `BackendError`, the thread stops, and new jobs are refused: the state can no longer be trusted.
+    """
+
+    def __init__(self, core: EngineCore, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._core = core
+        self._clock = clock
+        self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lock = threading.Lock()  # orders commands before the end of the thread
+        self._is_stopping = False
+        self._closed_by: BackendError | None = None
+        self._thread = threading.Thread(target=self._main, name="sgrt-engine", daemon=True)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether jobs are taken."""
+        return self._closed_by is None and self._thread.is_alive()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Cancel all jobs and end the thread. Stopping twice is harmless."""
+        self._close(BackendError("the engine is closed"))
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._commands.put(self._request_stop)
+            self._thread.join()
+
+    def announce(self, job: Job) -> None:
+        """Take in a job that is still being prepared; its deadline counts from now.
+
+        Raises:
+            BackendError: the engine is closed or has failed.
+        """
+        self._post(lambda: self._core.announce(job))
+
+    def submit(self, job: Job, grammar: Grammar | None = None) -> None:
+        """Start an announced job.
+
+        Raises:
+            BackendError: the engine is closed or has failed.
+        """
+        self._post(lambda: self._core.submit(job, grammar))
+
+    def submit_if_open(self, job: Job, grammar: Grammar) -> None:
+        """As `submit`, for work that finished in the background: nobody is there to be told of a closed engine."""
+        self._post_if_open(lambda: self._core.submit(job, grammar))
+
+    def fail(self, job: Job, error: Exception) -> None:
+        """End a job with an error; harmless when it is over or the engine closed."""
+        self._post_if_open(lambda: self._core.fail(job, error))
+
+    def cancel(self, job: Job) -> None:
+        """End a job's outputs now; harmless when it is over or the engine closed."""
+        self._post_if_open(lambda: self._core.cancel(job))
+
+    def ask(self, question: Callable[[EngineCore], T]) -> Future[T]:
+        """Have `question` answered on the engine's thread, between steps.
+
+        Raises:
+            BackendError: the engine is closed or has failed.
+        """
+        answer: Future[T] = Future()
+
+        def command() -> None:
+            if answer.set_running_or_notify_cancel():
+                answer.set_result(question(self._core))
+
+        self._post(command)
+        return answer
+
+    def _post(self, command: Callable[[], None]) -> None:
+        with self._lock:
+            if self._closed_by is not None:
+                raise BackendError(str(self._closed_by)) from self._closed_by.__cause__
+            self._commands.put(command)
+
+    def _post_if_open(self, command: Callable[[], None]) -> None:
+        with self._lock:
+            if self._closed_by is None:
+                self._commands.put(command)
+
+    def _close(self, error: BackendError) -> None:
+        with self._lock:
+            if self._closed_by is None:
+                self._closed_by = error
+
+    def _request_stop(self) -> None:
+        self._is_stopping = True
+
+    def _main(self) -> None:
+        try:
+            while not self._is_stopping:
+                self._run_commands()
+                if not self._is_stopping and self._core.has_work:
+                    self._core.step(self._clock())
+            self._core.cancel_all()
+        except BaseException as cause:
+            failure = BackendError(f"the engine failed: {type(cause).__name__}: {cause}")
+            failure.__cause__ = cause
+            self._close(failure)
+            self._core.fail_all(failure)
+            raise
+
+    def _run_commands(self) -> None:
+        """Run what was posted; when there is nothing to compute, wait for a command or a deadline."""
+        if not self._core.has_sequences:
+            deadline = self._core.next_deadline_s()
+            timeout = None if deadline is None else max(0.0, deadline - self._clock())
+            try:
+                self._commands.get(timeout=timeout)()
+            except queue.Empty:
+                return
+        while not self._commands.empty():
+            self._commands.get()()

@@ -1,0 +1,104 @@
+"""Results on their way from the engine's thread to whoever waits: an event loop or an ordinary thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Mailbox(Generic[Item]):
+    """A queue that ends: items, then either a normal end or an error. One consumer; never blocks the sender."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._items: deque[Item] = deque()
+        self._error: Exception | None = None
+        self._is_over = False
+        self._wake: Callable[[], object] | None = None
+
+    def push(self, item: Item) -> None:
+        """Add an item."""
+        with self._lock:
+            self._items.append(item)
+            wake, self._wake = self._wake, None
+        if wake is not None:
+            wake()
+
+    def fail(self, error: Exception) -> None:
+        """End with an error, which is raised once the items before it were taken."""
+        self._finish(error)
+
+    def close(self) -> None:
+        """End."""
+        self._finish(None)
+
+    async def __aiter__(self) -> AsyncIterator[Item]:
+        """Items as they come. Raises the error it ends with."""
+        while True:
+            item, waits = self._take()
+            if item is not None:
+                yield item[0]
+            elif not waits:
+                return
+            else:
+                await self._changed_async()
+
+    def __iter__(self) -> Iterator[Item]:
+        """Items as they come; blocks the calling thread. Raises the error it ends with."""
+        while True:
+            item, waits = self._take()
+            if item is not None:
+                yield item[0]
+            elif not waits:
+                return
+            else:
+                self._changed()
+
+    def _finish(self, error: Exception | None) -> None:
+        with self._lock:
+            if self._is_over:
+                return
+            self._error, self._is_over = error, True
+            wake, self._wake = self._wake, None
+        if wake is not None:
+            wake()
+
+    def _take(self) -> tuple[tuple[Item] | None, bool]:
+        """The next item if there is one, and else whether more may come."""
+        with self._lock:
+            if self._items:
+                return (self._items.popleft(),), True
+            if self._is_over and self._error is not None:
+                raise self._error
+            return None, not self._is_over
+
+    def _will_wake(self, wake: Callable[[], object]) -> bool:
+        """Ask to be woken by the next change; False when there is something to take already."""
+        with self._lock:
+            if self._items or self._is_over:
+                return False
+            self._wake = wake
+            return True
+
+    async def _changed_async(self) -> None:
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+
+        def wake() -> None:
+            try:
+                loop.call_soon_threadsafe(changed.set)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits any more
+
+        if self._will_wake(wake):
+            await changed.wait()
+
+    def _changed(self) -> None:
+        changed = threading.Event()
+        if self._will_wake(changed.set):
+            changed.wait()
