@@ -38,6 +38,18 @@ class Link:
         """The rope, if it is known yet."""
         return self._rope
 
+    @property
+    def failure(self) -> BaseException | None:
+        """Why there is no rope, once that is known."""
+        if self._future is None or not self._future.done():
+            return None
+        return self._future.exception()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the rope, or a failure, is there."""
+        return self._rope is not None or (self._future is not None and self._future.done())
+
     def begin(self) -> None:
         """Called on the run's loop before anything that waits for this link is started."""
         self._future = asyncio.get_running_loop().create_future()

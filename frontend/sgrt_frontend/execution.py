@@ -125,6 +125,7 @@ async def _body_on_loop(body: Body, state: State[Any], pool: Executor | None) ->
         # A thread cannot be interrupted; its next wait ends at once because every call is cancelled.
         state._run.scope.cancel()
         await asyncio.wait([work])
+        work.exception()  # seen: the cancellation is what counts
         raise
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from sgrt_frontend.call import Message, Role
 from sgrt_frontend.chain import Link, Piece
-from sgrt_frontend.errors import InvalidRequest, SgrtError
+from sgrt_frontend.errors import Cancelled, InvalidRequest, SgrtError
 from sgrt_frontend.expression import Constant, Expression, Joined, Turn, expression_of
 from sgrt_frontend.gen import Gen
 from sgrt_frontend.generate import Generation, Place
@@ -161,8 +161,10 @@ class History:
         return [Message(role=roles[number - 1], content=text) for number, text in contents.items()]
 
     def _rope(self) -> Rope:
-        if self._run.is_over and self._pending:
-            assert self._link.settled is not None, "the run is over"
+        """The rope up to here; waits for it."""
+        if self._run.is_over:
+            if self._link.settled is None:
+                raise self._link.failure or Cancelled("the run ended before this state did")
             return self._run.encoder.extend(self._link.settled, self._pending)
         rope = self._seal().settled
         return rope if rope is not None else cast("Rope", self._run.wait(self._rope_slot(None)))

@@ -69,7 +69,7 @@ class Run:
         """The seed of a call: from the run's seed and the call's place, so that order does not matter."""
         return derived_seed(self.seed, f"{label}|{attempt}")
 
-    def on_loop(self, action: Callable[[], None]) -> None:
+    def on_loop(self, action: Callable[[], object]) -> None:
         """Run an action on the loop, in the order of these calls."""
         if self.is_over:
             raise InvalidRequest("the run is over; its states can be read, not continued", param="state")
@@ -86,35 +86,42 @@ class Run:
         if slot is not None:
             self._slots.append(slot)
 
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled():  # also when it was cancelled before its first step
+                self._settle_failure(link, slot, asyncio.CancelledError())
+
         def begin() -> None:
             link.begin()
             if scope.reason is not None:
                 self._settle_failure(link, slot, scope.reason)
                 return
-            self.spawn(self._drive(before, link, extend, slot), scope=scope, slot=slot)
+            task = self.spawn(self._drive(before, link, extend, slot), scope=scope, slot=slot)
+            task.add_done_callback(ended)
 
         self.on_loop(begin)
         return link
 
-    def spawn(self, work: Coroutine[Any, Any, None], *, scope: Scope, slot: Slot | None = None) -> None:
+    def spawn(
+        self, work: Coroutine[Any, Any, None], *, scope: Scope, slot: Slot | None = None
+    ) -> asyncio.Task[None]:
         """Run work inside a scope. On the loop."""
         task = self._loop.create_task(work)
         self._open_tasks.add(task)
         task.add_done_callback(self._open_tasks.discard)
         scope.add(task, slot)
+        return task
 
     async def _drive(
         self, before: Link, link: Link, extend: Callable[[Rope], Awaitable[Rope]], slot: Slot | None
     ) -> None:
         try:
             link.settle(await extend(await before.rope()))
-        except asyncio.CancelledError as error:
-            self._settle_failure(link, slot, error)
-            raise
         except Exception as error:  # noqa: BLE001 - handed on to whoever reads the variable
             self._settle_failure(link, slot, error)
 
     def _settle_failure(self, link: Link, slot: Slot | None, error: BaseException) -> None:
+        if link.is_done:
+            return
         if slot is None:
             link.fail(error)
             return

@@ -6,7 +6,7 @@ import asyncio
 import codecs
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -47,10 +47,8 @@ class Answer:
     fails_after: int = 0
 
 
-Reply: TypeAlias = (
-    str | int | float | bool | Mapping[str, object] | Sequence[object] | BaseModel | Answer | Exception | None
-)
-"""A text, a JSON value (written compactly), an Answer, or an exception that the call raises."""
+Reply: TypeAlias = object
+"""A text, a JSON value or pydantic model (written compactly), an Answer, or an exception that the call raises."""
 
 Template: TypeAlias = Callable[[Sequence[Message], bool], Iterable[str | Message]]
 """Renders a chat: strings are template text, messages stand for their content."""

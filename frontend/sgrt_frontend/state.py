@@ -125,10 +125,11 @@ class State(Variables, Generic[R_co]):
 
     def checkpoint(self) -> Checkpoint:
         """A point to come back to with `rollback`."""
+        link = self._seal()
         outer = self._scope
         self._scope = Scope(outer)
         return Checkpoint(
-            link=self._seal(),
+            link=link,
             turns=self._turns,
             slots=dict(self._slots),
             own=frozenset(self._own),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
@@ -119,9 +119,9 @@ def test_sync_bodies_run_on_a_loop_without_blocking_it() -> None:
 
 def test_an_async_body_that_blocks_on_itself_is_told_to_await() -> None:
     @function
-    async def program(s: State) -> Any:
+    async def program(s: State) -> object:
         s += "q" + gen("x")
-        return s["x"]
+        return s.value("x")
 
     with pytest.raises(InvalidRequest, match=r"await s.get\('x'\)"):
         program.on(ScriptedBackend([Answer(text="a", delay_s=0.05)])).run()
@@ -353,10 +353,12 @@ def test_wide_forks_need_no_threads_of_their_own() -> None:
 
 
 def test_what_is_no_function_of_a_state_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="first parameter"):
-        function(lambda: None)  # type: ignore[call-overload]  # the mistake under test
+    def stateless() -> None: ...
 
-    def generator(s: State) -> Any:
+    with pytest.raises(InvalidRequest, match="first parameter"):
+        function(stateless)  # type: ignore[arg-type]  # the mistake under test
+
+    def generator(s: State) -> Iterator[int]:
         yield 1
 
     with pytest.raises(InvalidRequest, match="generator"):

@@ -128,8 +128,10 @@ def _portable_typed_dict(annotation: TypeForm) -> TypeForm:
     fields = {}
     for name, hint in hints.items():
         inner = _portable(_without_requirement(hint))
+        # With postponed annotations `__required_keys__` does not know of NotRequired.
+        is_required = name in required and get_origin(hint) not in (typing.NotRequired,)
         fields[name] = (
-            typing_extensions.Required[inner] if name in required else typing_extensions.NotRequired[inner]
+            typing_extensions.Required[inner] if is_required else typing_extensions.NotRequired[inner]
         )
     return typing_extensions.TypedDict(annotation.__name__, fields)  # type: ignore[operator]  # dynamic form
 

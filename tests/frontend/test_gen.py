@@ -1,0 +1,119 @@
+"""gen and select as written: what is checked at the line that wrote them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from sgrt_frontend.errors import ConstraintError, InvalidRequest
+from sgrt_frontend.gen import gen
+from sgrt_frontend.select import select
+from sgrt_grammars.constraint import AnyText, Choice, ContextFree, JsonSchema, Regex, StructuralTag, Tag, Text
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+
+
+@pytest.mark.parametrize(
+    ("options", "constraint"),
+    [
+        ({"regex": "[0-9]+"}, Regex(pattern="[0-9]+")),
+        ({"choice": ["a", "b"]}, Choice(options=("a", "b"))),
+        ({"grammar": "start: WORD"}, ContextFree(text="start: WORD")),
+        ({"constraint": Text(text="x")}, Text(text="x")),
+        ({}, None),
+    ],
+)
+def test_options_become_constraints(options: dict[str, Any], constraint: object) -> None:
+    assert gen("x", **options).shape.constraint == constraint
+
+
+def test_structural_tags_pass_through() -> None:
+    tag = StructuralTag(
+        triggers=("<f>",), tags=(Tag(begin=Text(text="<f>"), body=AnyText(), end=Text(text="</f>")),)
+    )
+    assert gen("x", structural_tag=tag).shape.constraint is tag
+
+
+def test_schemas_may_be_types_or_mappings() -> None:
+    typed, raw = (
+        gen("x", schema=Person).shape.constraint,
+        gen("x", schema={"type": "integer"}).shape.constraint,
+    )
+    assert isinstance(typed, JsonSchema) and '"additionalProperties": false' in typed.text
+    assert raw == JsonSchema(text='{"type": "integer"}')
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"regex": "a", "choice": ["a"]},
+        {"schema": Person, "regex": "a"},
+        {"type": int, "regex": "a"},
+        {"type": int, "schema": Person},
+    ],
+)
+def test_two_constraints_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match="only one of"):
+        gen("x", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "param"),
+    [
+        ({"temperature": -1}, "temperature"),
+        ({"top_p": 0}, "top_p"),
+        ({"max_tokens": 2, "min_tokens": 3}, "min_tokens"),
+        ({"stop": ""}, "stop"),
+        ({"n": 0}, "n"),
+        ({"timeout_s": 0}, "timeout_s"),
+        ({"choice": []}, "choices"),
+        ({"choice": ["a", "a"]}, "choices"),
+        ({"choice": ["a", ""]}, "choices"),
+        ({"choice": "ab"}, "choices"),
+        ({"schema": {"const": object()}}, "schema"),
+        ({"type": "int"}, "type"),
+        ({"regex": 5}, "regex"),
+        ({"constraint": "x"}, "constraint"),
+        ({"max_token": 5}, "max_token"),
+    ],
+)
+def test_wrong_options_are_refused_by_name(options: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        gen("x", **options)
+    assert caught.value.param == param
+
+
+def test_a_malformed_regex_is_refused_with_its_position() -> None:
+    with pytest.raises(ConstraintError, match="not a regular expression") as caught:
+        gen("x", regex="a(b")
+    assert caught.value.pointer == "1:1"
+
+
+def test_options_of_the_caller_are_never_changed() -> None:
+    stop = ["\n"]
+    gen("x", int, stop=stop)
+    gen("x", int, stop=stop)
+    assert stop == ["\n"]
+
+
+def test_one_string_or_several_may_stop_a_generation() -> None:
+    assert gen("x", stop="\n").sampling["stop"] == "\n"
+    assert gen("x", int, stop="\n").shape.constraint == gen("x", int).shape.constraint
+
+
+@pytest.mark.parametrize("choices", [[], ["a", "a"], ["a", ""], "ab"])
+def test_select_checks_its_choices(choices: Any) -> None:  # noqa: ANN401 - wrong on purpose
+    with pytest.raises(InvalidRequest, match="choices"):
+        select("x", choices)
+
+
+def test_select_checks_its_options() -> None:
+    with pytest.raises(InvalidRequest, match="temperature"):
+        select("x", ["a"], temperature=-1)
+    with pytest.raises(InvalidRequest, match="terminator"):
+        select("x", ["a"], terminator="\n", open_ended=True)
