@@ -6,17 +6,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sgrt.server import prompts
 from sgrt.server.endpoint import Incoming
 from sgrt.server.errors import ApiError, bad_request
 from sgrt.server.registry import CONTENT_TYPE
 from sgrt.server.replies import Reply, TextReply, json_reply
 from sgrt.server.sampling import check_token_ids
 from sgrt.server.service import HasHealth, HasPrefixCache, Service
+from sgrt.server.tool_setup import ToolMode, ToolSetup
 from sgrt.server.validation import ignored_header, parse
 from sgrt.server.wire.chat import ChatMessage, ChatRequest
 from sgrt.server.wire.fields import Wire
-from sgrt_frontend.call import Message
 
 
 class TokenizeRequest(Wire):
@@ -145,16 +144,10 @@ async def detokenize(service: Service, incoming: Incoming) -> Reply:
 
 
 async def _render(service: Service, request: TokenizeRequest) -> tuple[int, ...]:
-    messages = request.messages or []
-    chat = ChatRequest.model_construct(messages=messages, add_generation_prompt=request.add_generation_prompt)
-    return await prompts.render(
-        service.backend,
-        [
-            Message(role=prompts.role_of(message), content=prompts.plain_text(message, index=index))
-            for index, message in enumerate(messages)
-        ],
-        chat,
+    chat = ChatRequest.model_construct(
+        messages=request.messages or [], add_generation_prompt=request.add_generation_prompt
     )
+    return await service.renderer.render(chat, ToolSetup(mode=ToolMode.NONE), service.config.limits)
 
 
 def _model_card(service: Service, name: str) -> dict[str, object]:

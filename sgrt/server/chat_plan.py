@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from sgrt.server import prompts
 from sgrt.server.auth import Caller
-from sgrt.server.errors import bad_request
+from sgrt.server.errors import bad_request, from_exception
+from sgrt.server.marks import MarkedText
 from sgrt.server.output import Delta, PlainReader
-from sgrt.server.sampling import sampling_params
+from sgrt.server.parsed_output import ParsedReader, new_call_id
+from sgrt.server.sampling import sampling_params, stop_strings
 from sgrt.server.service import Service, Ticket
-from sgrt.server.structured import wanted_output
+from sgrt.server.stops import StopScanner
+from sgrt.server.structured import Wanted, wanted_output
+from sgrt.server.tool_setup import ToolMode, ToolSetup, is_thinking, read_tools
 from sgrt.server.usage import UsageSum
 from sgrt.server.wire.chat import ChatRequest
-from sgrt_frontend.call import Call, Chunk, Message
+from sgrt_frontend.call import Call, Chunk
+from sgrt_grammars.errors import GrammarError
+from sgrt_grammars.tools.format import Format
+from sgrt_grammars.tools.grammar import Demand, answer_after_thoughts, output_grammar
+from sgrt_grammars.tools.parser import OutputParser
 
 
 class Reader(Protocol):
     """Splits the chunks of one output into deltas."""
+
+    num_reasoning_tokens: int
 
     def read(self, chunk: Chunk) -> list[Delta]:
         """The deltas of one chunk."""
@@ -57,9 +66,10 @@ class ChatPlan:
                     if chunk.finish is not None:
                         usage.add(chunk.finish.usage, index=chunk.index)
                     for delta in readers[chunk.index].read(chunk):
-                        yield chunk.index, delta
                         if delta.ending is not None:
                             unfinished.discard(chunk.index)
+                            usage.reasoning_tokens += readers[chunk.index].num_reasoning_tokens
+                        yield chunk.index, delta
                     if not unfinished:
                         return
 
@@ -73,36 +83,99 @@ async def plan_chat(service: Service, request: ChatRequest, caller: Caller) -> C
     """
     limits = service.config.limits
     model = service.check_model(request.model)
-    prompts.check_count(request, limits)
-    if request.tool_choice not in (None, "none") and not request.tools:
-        raise bad_request("tool_choice needs tools", param="tool_choice")
+    setup = _check_tools(service, read_tools(request, limits))
     wanted = wanted_output(request, limits)
-    messages = [
-        Message(role=prompts.role_of(message), content=prompts.plain_text(message, index=index))
-        for index, message in enumerate(request.messages)
-    ]
-    prompt = await prompts.render(service.backend, messages, request)
+    if wanted is not None and setup.is_forced:
+        raise bad_request(
+            "a demanded tool call leaves no answer to constrain; drop tool_choice or the constraint",
+            param="tool_choice",
+        )
+    prompt = await service.renderer.render(request, setup, limits)
+    form = service.format
+    thinks = service.has_reasoning and is_thinking(service.marks, form, prompt)
+    constrained = _constrained(service, setup, wanted, thinks=thinks)
+    reads_marks = form is not None and (setup.mode is not ToolMode.NONE or service.has_reasoning)
     sampling = sampling_params(
         request,
         limits=limits,
         vocabulary_tokens=service.description.vocabulary_tokens,
         max_tokens=request.max_completion_tokens or request.max_tokens,
         logprobs=_num_logprobs(request, limits.top_logprobs),
+        has_own_stops=reads_marks,
     )
     call = Call(
         prompt=prompt,
         sampling=sampling,
-        constraint=wanted.constraint if wanted else None,
+        constraint=constrained.constraint if constrained else None,
         priority=request.priority or 0,
         deadline_s=request.deadline_s or service.config.default_deadline_s,
         cache_salt=caller.salt + (request.cache_salt or ""),
     )
-    return ChatPlan(
+    plan = ChatPlan(
         model=model,
         call=call,
-        constraint_param=wanted.param if wanted else None,
+        constraint_param=constrained.param if constrained else None,
         new_reader=PlainReader,
     )
+    if not reads_marks or form is None:
+        return plan
+    return replace(plan, new_reader=_reader_maker(service, form, request, setup, wanted, thinks))
+
+
+def _check_tools(service: Service, setup: ToolSetup) -> ToolSetup:
+    if setup.mode is not ToolMode.NONE and service.format is None:
+        raise bad_request("this server has no tool format (--tool-format)", param="tools")
+    return setup
+
+
+def _constrained(service: Service, setup: ToolSetup, wanted: Wanted | None, *, thinks: bool) -> Wanted | None:
+    """The constraint on the whole output: calls where there are tools, the answer, thoughts before both."""
+    form = service.format
+    if setup.mode is ToolMode.NONE or form is None:
+        if wanted is None or form is None or not thinks:
+            return wanted
+        return wanted._replace(constraint=answer_after_thoughts(form, wanted.constraint, service.marks.spell))
+    demand = Demand(
+        required=setup.is_forced,
+        parallel=setup.parallel,
+        answer=wanted.constraint if wanted else None,
+        thinking=thinks,
+    )
+    try:
+        return Wanted(output_grammar(form, setup.tools, demand, service.marks.spell), "tools")
+    except GrammarError as error:
+        raise from_exception(error, constraint_param="tools") from error
+
+
+def _reader_maker(
+    service: Service,
+    form: Format,
+    request: ChatRequest,
+    setup: ToolSetup,
+    wanted: Wanted | None,
+    thinks: bool,
+) -> Callable[[], Reader]:
+    stops = stop_strings(request, service.config.limits)
+    special = service.special_marks
+    id_length = 9 if form.name == "mistral" else 0
+
+    def make() -> Reader:
+        return ParsedReader(
+            OutputParser(
+                form,
+                setup.tools,
+                is_reasoning_open=thinks,
+                reads_reasoning=service.has_reasoning,
+                streams_arguments=True,
+            ),
+            StopScanner(stops, keeps_stop=bool(request.include_stop_str_in_output)),
+            marked=MarkedText(service.backend, special) if special else None,
+            is_named=setup.mode is ToolMode.NAMED,
+            closes_calls_only=wanted is None and not setup.is_forced,
+            new_id=lambda: new_call_id(id_length),
+        )
+
+    return make
 
 
 def _num_logprobs(request: ChatRequest, maximum: int) -> int | None:

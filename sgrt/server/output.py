@@ -49,6 +49,8 @@ class Delta:
 class PlainReader:
     """Deltas of an output that is content and nothing else."""
 
+    num_reasoning_tokens = 0
+
     def read(self, chunk: Chunk) -> list[Delta]:
         """The deltas of one chunk; the last one ends the output if the chunk does."""
         ending = None if chunk.finish is None else ending_of(chunk.finish)

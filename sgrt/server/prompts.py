@@ -1,14 +1,26 @@
-"""From the messages of a chat to prompt tokens, under the model's own template."""
+"""From the messages of a chat to prompt tokens, under the model's own template.
+
+A template that knows tools gets them as they came. For every other the tools are described in the system
+message and past calls are written out, in the format that the server reads.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 from sgrt.server.config import Limits
 from sgrt.server.errors import bad_request
+from sgrt.server.json_body import JsonValue
+from sgrt.server.tool_setup import ToolMode, ToolSetup, template_tools
 from sgrt.server.wire.chat import ChatMessage, ChatRequest
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.call import Message, Role
+from sgrt_grammars.tools.format import Format
+from sgrt_grammars.tools.tool import Call
+from sgrt_grammars.tools.writing import described_tools, written_calls
 
 _ROLES = {
     "system": Role.SYSTEM,
@@ -18,7 +30,144 @@ _ROLES = {
     "tool": Role.TOOL,
     "function": Role.TOOL,
 }
+_TEXT_PARTS = ("text", "input_text", "output_text")
 _INLINE_CHARS = 8192
+# What a request may tell a template; the rest of its variables are the server's own.
+_TEMPLATE_VARIABLES = frozenset(
+    {"enable_thinking", "thinking", "thinking_mode", "reasoning_effort", "date_string"}
+)
+
+
+@runtime_checkable
+class RendersTools(Protocol):
+    """A backend whose template takes tools and variables."""
+
+    def template_text(self) -> str:
+        """The template's source."""
+        ...
+
+    def render_chat(
+        self,
+        messages: Sequence[Mapping[str, JsonValue]],
+        *,
+        open_assistant: bool,
+        tools: Sequence[Mapping[str, JsonValue]],
+        variables: Mapping[str, JsonValue],
+    ) -> tuple[int, ...]:
+        """Prompt tokens; user text never becomes a special token."""
+        ...
+
+
+def template_of(backend: Backend) -> str:
+    """The source of a backend's template, empty where it shows none."""
+    return backend.template_text() if isinstance(backend, RendersTools) else ""
+
+
+class Renderer:
+    """Renders the chats of one server."""
+
+    def __init__(self, backend: Backend, form: Format | None) -> None:
+        self._backend = backend
+        self._form = form
+
+    async def render(self, request: ChatRequest, setup: ToolSetup, limits: Limits) -> tuple[int, ...]:
+        """Prompt tokens. With `continue_final_message` the last turn stays open and is continued.
+
+        Raises:
+            InvalidRequest: the model has no template or refuses these messages.
+            ApiError: too many messages, parts that are not text, or a contradiction in what is asked.
+        """
+        if len(request.messages) > limits.messages:
+            raise bad_request(f"messages: at most {limits.messages} are taken", param="messages")
+        variables = self._variables(request)
+        messages = list(request.messages)
+        opens = request.add_generation_prompt is not False
+        if not request.continue_final_message:
+            return await self._turns(messages, request, setup, opens, variables)
+        if request.add_generation_prompt:
+            raise bad_request(
+                "add_generation_prompt and continue_final_message exclude each other",
+                param="continue_final_message",
+            )
+        last = messages.pop()
+        if last.role != "assistant":
+            raise bad_request(
+                "continue_final_message needs a last message of the assistant", param="continue_final_message"
+            )
+        opened = await self._turns(messages, request, setup, True, variables)
+        return opened + self._backend.encode(plain_text(last, index=len(messages)))
+
+    def _variables(self, request: ChatRequest) -> dict[str, JsonValue]:
+        wanted = request.chat_template_kwargs or {}
+        for name, value in wanted.items():
+            if name not in _TEMPLATE_VARIABLES or not isinstance(value, str | bool | int | float):
+                raise bad_request(
+                    f"chat_template_kwargs takes {', '.join(sorted(_TEMPLATE_VARIABLES))} with plain values",
+                    param=f"chat_template_kwargs.{name[:40]}",
+                )
+            if not isinstance(self._backend, RendersTools):
+                raise bad_request(
+                    "the template of this backend takes no variables", param="chat_template_kwargs"
+                )
+        variables: dict[str, JsonValue] = {
+            name: value for name, value in wanted.items() if isinstance(value, str | bool | int | float)
+        }
+        if request.reasoning_effort is not None:
+            variables.setdefault("reasoning_effort", request.reasoning_effort)
+        return variables
+
+    async def _turns(
+        self,
+        messages: list[ChatMessage],
+        request: ChatRequest,
+        setup: ToolSetup,
+        opens: bool,
+        variables: dict[str, JsonValue],
+    ) -> tuple[int, ...]:
+        has_tools = setup.mode is not ToolMode.NONE
+        has_calls = any(message.tool_calls or message.role in ("tool", "function") for message in messages)
+        backend = self._backend
+        size = sum(len(message.content or "") for message in messages)
+        if isinstance(backend, RendersTools) and (
+            not (has_tools or has_calls) or "tools" in backend.template_text()
+        ):
+            turns = [_template_message(message, index) for index, message in enumerate(messages)]
+            tools = template_tools(request) if has_tools else []
+            if size <= _INLINE_CHARS:
+                return backend.render_chat(turns, open_assistant=opens, tools=tools, variables=variables)
+            return await asyncio.to_thread(
+                backend.render_chat, turns, open_assistant=opens, tools=tools, variables=variables
+            )
+        plain = self._written_out(messages, setup)
+        if size <= _INLINE_CHARS:
+            return backend.render(plain, open_assistant=opens)
+        return await asyncio.to_thread(backend.render, plain, open_assistant=opens)
+
+    def _written_out(self, messages: list[ChatMessage], setup: ToolSetup) -> list[Message]:
+        """The chat as plain messages, tools and calls in words."""
+        result = [self._plain_message(message, index) for index, message in enumerate(messages)]
+        if setup.mode is ToolMode.NONE or self._form is None:
+            return result
+        text = described_tools(self._form, setup.tools)
+        if result and result[0].role is Role.SYSTEM:
+            result[0] = Message(role=Role.SYSTEM, content=f"{result[0].content}\n\n{text}")
+        else:
+            result.insert(0, Message(role=Role.SYSTEM, content=text))
+        return result
+
+    def _plain_message(self, message: ChatMessage, index: int) -> Message:
+        text = plain_text(message, index=index)
+        role = _ROLES[message.role]
+        if role is Role.TOOL and self._form is not None:
+            return Message(role=Role.USER, content=f"<tool_response>\n{text}\n</tool_response>")
+        if message.tool_calls and self._form is not None:
+            calls = [
+                Call(name=call.function.name, arguments=_arguments_text(call.function.arguments))
+                for call in message.tool_calls
+            ]
+            written = written_calls(self._form, calls)
+            text = f"{text}\n{written}" if text else written
+        return Message(role=role, content=text)
 
 
 def plain_text(message: ChatMessage, *, index: int) -> str:
@@ -33,7 +182,7 @@ def plain_text(message: ChatMessage, *, index: int) -> str:
         return message.content
     texts: list[str] = []
     for position, part in enumerate(message.content):
-        text = part.text if part.type in ("text", "input_text", "output_text") else None
+        text = part.text if part.type in _TEXT_PARTS else None
         if part.type == "refusal":
             text = part.refusal
         if text is None:
@@ -46,41 +195,45 @@ def plain_text(message: ChatMessage, *, index: int) -> str:
     return "".join(texts)
 
 
-def role_of(message: ChatMessage) -> Role:
-    """The role of a message; a developer speaks as the system."""
-    return _ROLES[message.role]
+def _template_message(message: ChatMessage, index: int) -> dict[str, JsonValue]:
+    """A message as templates expect it: arguments of calls are objects."""
+    result: dict[str, JsonValue] = {
+        "role": _ROLES[message.role].value,
+        "content": plain_text(message, index=index),
+    }
+    if message.tool_calls:
+        result["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {
+                    "name": call.function.name,
+                    "arguments": json.loads(_arguments_text(call.function.arguments)),
+                },
+            }
+            for call in message.tool_calls
+        ]
+    for name, value in (("tool_call_id", message.tool_call_id), ("name", message.name)):
+        if value is not None:
+            result[name] = value
+    reasoning = message.reasoning or message.reasoning_content
+    if reasoning:
+        result["reasoning_content"] = reasoning
+    return result
 
 
-def check_count(request: ChatRequest, limits: Limits) -> None:
-    """Refuse more messages than a chat may have."""
-    if len(request.messages) > limits.messages:
-        raise bad_request(f"messages: at most {limits.messages} are taken", param="messages")
-
-
-async def render(backend: Backend, messages: list[Message], request: ChatRequest) -> tuple[int, ...]:
-    """Prompt tokens. With `continue_final_message` the last turn stays open and is continued.
+def _arguments_text(arguments: str | Mapping[str, object] | None) -> str:
+    """Arguments of a past call as the JSON text of an object.
 
     Raises:
-        InvalidRequest: the model has no template or refuses these messages.
-        ApiError: the request asks for both a new turn and the continuation of the last one.
+        ApiError: they are no JSON object.
     """
-    if not request.continue_final_message:
-        return await _render(backend, messages, open_assistant=request.add_generation_prompt is not False)
-    if request.add_generation_prompt:
-        raise bad_request(
-            "add_generation_prompt and continue_final_message exclude each other",
-            param="continue_final_message",
-        )
-    last = messages[-1]
-    if last.role is not Role.ASSISTANT:
-        raise bad_request(
-            "continue_final_message needs a last message of the assistant", param="continue_final_message"
-        )
-    opened = await _render(backend, messages[:-1], open_assistant=True)
-    return opened + backend.encode(last.content)
-
-
-async def _render(backend: Backend, messages: list[Message], *, open_assistant: bool) -> tuple[int, ...]:
-    if sum(len(message.content) for message in messages) <= _INLINE_CHARS:
-        return backend.render(messages, open_assistant=open_assistant)
-    return await asyncio.to_thread(backend.render, messages, open_assistant=open_assistant)
+    if arguments is None or arguments == "":
+        return "{}"
+    try:
+        value = json.loads(arguments) if isinstance(arguments, str) else arguments
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise bad_request("the arguments of a tool call must be a JSON object", param="messages")
+    return json.dumps(value, ensure_ascii=False)

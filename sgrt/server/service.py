@@ -14,7 +14,10 @@ from sgrt.server.admission import Admission
 from sgrt.server.auth import Gatekeeper
 from sgrt.server.config import ServerConfig
 from sgrt.server.errors import ApiError, from_exception
+from sgrt.server.marks import Marks
 from sgrt.server.metrics import ServerMetrics
+from sgrt.server.prompts import Renderer, template_of
+from sgrt.server.tool_setup import choose_format, has_reasoning
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.call import Call, Chunk, Finish
 
@@ -64,6 +67,11 @@ class Service:
         self.started_at = int(time.time())
         digest = hashlib.sha256(self.description.model.encode()).hexdigest()
         self.fingerprint = f"sgrt-{digest[:8]}"
+        self.marks = Marks(backend)
+        self.format = choose_format(backend, config, template_of(backend))
+        self.has_reasoning = has_reasoning(self.format, config, backend)
+        self.special_marks = self.marks.special_tokens(self.format) if self.format else {}
+        self.renderer = Renderer(backend, self.format)
         self._tickets: dict[str, Ticket] = {}
 
     @property
@@ -149,7 +157,7 @@ class Service:
     @property
     def tool_format_name(self) -> str:
         """The name of the tool-call format in use, `none` without one."""
-        return "none"
+        return self.format.name if self.format else "none"
 
     def _stats(self) -> Mapping[str, float]:
         return self.backend.stats() if isinstance(self.backend, HasStats) else {}

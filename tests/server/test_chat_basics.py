@@ -140,4 +140,4 @@ def test_cached_tokens_are_told_in_all_four_paths() -> None:
             client.complete().json()["usage"],
             events(client.complete(**options))[-1]["usage"],
         ]
-        assert [usage["prompt_tokens_details"] for usage in usages] == [{"cached_tokens": 7}] * 4  # type: ignore[index]  # parsed JSON
+        assert [usage["prompt_tokens_details"] for usage in usages] == [{"cached_tokens": 7}] * 4

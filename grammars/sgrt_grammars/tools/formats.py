@@ -36,7 +36,7 @@ HERMES = ToolFormat(
             parts=(Space(written="\n"), JsonCall(), Space(written="\n"), Mark(text="</tool_call>")),
         ),
     ),
-    template_marks=("<tool_call>", '"arguments"'),
+    template_marks=("<tool_call>", "arguments"),
 )
 
 _QWEN_FUNCTION = (
@@ -89,7 +89,7 @@ LLAMA_JSON = ToolFormat(
             parts=(JsonCall(argument_keys=("parameters", "arguments"), needs_arguments=True),),
         ),
     ),
-    template_marks=('"parameters"', "<|python_tag|>"),
+    template_marks=("parameters", "<|python_tag|>"),
 )
 
 PYTHONIC = ToolFormat(
@@ -105,7 +105,7 @@ PYTHONIC = ToolFormat(
             rejected=Rejected.CONTENT,
         ),
     ),
-    template_marks=("[func_name1(", "<|tool_call_start|>", "<|python_start|>"),
+    template_marks=("[func_name1(",),
 )
 
 MISTRAL = ToolFormat(
@@ -295,7 +295,7 @@ KIMI_K3 = ToolFormat(
             ),
         ),
     ),
-    template_marks=("<|open|>tools<|sep|>", "<|open|>"),
+    template_marks=("<|open|>",),
 )
 
 GEMMA = ToolFormat(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 
 from sgrt_grammars.tools.call_reader import CallReader, NotACall
 from sgrt_grammars.tools.channels import read_channels
@@ -19,7 +20,8 @@ class OutputParser:
 
     `is_reasoning_open` says that the prompt ended inside the model's thoughts. With `streams_arguments` the
     arguments of a call are handed on while they come, which is safe where a grammar holds the model to its
-    tools; without it a call appears only when it is complete and sound. With `tools` empty nothing is a call.
+    tools; without it a call appears only when it is complete and sound. With `tools` empty nothing is a call,
+    and without `reads_reasoning` marks of thoughts are ordinary text.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class OutputParser:
         tools: Sequence[Tool] = (),
         *,
         is_reasoning_open: bool = False,
+        reads_reasoning: bool = True,
         streams_arguments: bool = False,
     ) -> None:
         self._scanner = Scanner()
@@ -38,6 +41,7 @@ class OutputParser:
                 form, self._scanner, self._events, schemas, streams_arguments=streams_arguments
             )
         else:
+            form = form if reads_reasoning else replace(form, reasoning=None)
             reader = _Reader(form, self._scanner, self._events, schemas, streams_arguments)
             self._process = reader.read(is_reasoning_open=is_reasoning_open)
         self._is_done = False

@@ -1,0 +1,128 @@
+"""Deltas of an output in which thoughts, answer and tool calls are told apart."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from collections.abc import Callable
+from dataclasses import replace
+
+from sgrt.server.marks import MarkedText
+from sgrt.server.output import CallDelta, Delta, Ending, ending_of
+from sgrt.server.stops import StopScanner
+from sgrt_frontend.call import Chunk, Finish, StopReason, Usage
+from sgrt_grammars.tools.events import CallArguments, CallEnd, CallStart, Content, Event, Reasoning
+from sgrt_grammars.tools.parser import OutputParser
+
+_ALPHABET = string.ascii_letters + string.digits
+
+
+def new_call_id(length: int = 0) -> str:
+    """An id no other call has. Some families' templates demand nine letters and digits."""
+    if length:
+        return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+    return f"call_{secrets.token_hex(12)}"
+
+
+class ParsedReader:
+    """Splits one output. Stop strings apply to the answer alone, never to thoughts or calls.
+
+    `is_named`: the request asked for one function by name, which ends with `stop`. `closes_calls_only`: the
+    constraint closes calls but not free text, so a budget that ends free text cut it.
+    """
+
+    def __init__(
+        self,
+        parser: OutputParser,
+        stops: StopScanner,
+        *,
+        marked: MarkedText | None,
+        is_named: bool,
+        closes_calls_only: bool,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._parser = parser
+        self._stops = stops
+        self._marked = marked
+        self._is_named = is_named
+        self._closes_calls_only = closes_calls_only
+        self._new_id = new_id
+        self._position = -1
+        self._num_done = 0
+        self._is_in_text = True
+        self._num_tokens = 0
+        self.num_reasoning_tokens = 0
+
+    def read(self, chunk: Chunk) -> list[Delta]:
+        """The deltas of one chunk. A stop string in the answer ends the output before the backend does."""
+        is_last = chunk.finish is not None
+        text = self._marked.read(chunk.token_ids, is_last=is_last) if self._marked else chunk.text
+        events = self._parser.feed(text)
+        if is_last:
+            events += self._parser.finish()
+        self._num_tokens += len(chunk.token_ids)
+        if events and all(isinstance(event, Reasoning) for event in events):
+            self.num_reasoning_tokens += len(chunk.token_ids)
+        deltas: list[Delta] = []
+        stop = self._add(events, deltas)
+        finish = chunk.finish
+        if stop is not None:
+            finish = self._stopped(chunk, stop)
+        else:
+            held = self._stops.flush() if is_last else ""
+            if held:
+                deltas.append(Delta(content=held))
+        if finish is not None:
+            deltas.append(Delta(ending=self._ending(finish)))
+        return _with_tokens(deltas, chunk)
+
+    def _add(self, events: list[Event], deltas: list[Delta]) -> str | None:
+        for event in events:
+            if isinstance(event, Content):
+                self._is_in_text = True
+                passed = self._stops.feed(event.text)
+                if passed.text:
+                    deltas.append(Delta(content=passed.text))
+                if passed.stop is not None:
+                    return passed.stop
+            else:
+                self._add_other(event, deltas)
+        return None
+
+    def _add_other(self, event: Event, deltas: list[Delta]) -> None:
+        if isinstance(event, Reasoning):
+            deltas.append(Delta(reasoning=event.text))
+        elif isinstance(event, CallStart):
+            self._position += 1
+            self._is_in_text = False
+            call = CallDelta(position=self._position, call_id=self._new_id(), name=event.name)
+            deltas.append(Delta(call=call))
+        elif isinstance(event, CallArguments):
+            deltas.append(Delta(call=CallDelta(position=self._position, arguments=event.text)))
+        elif isinstance(event, CallEnd):
+            self._num_done += 1
+
+    def _stopped(self, chunk: Chunk, stop: str) -> Finish:
+        if chunk.finish is not None:
+            return replace(chunk.finish, reason=StopReason.STOP_STRING, stop=stop)
+        return Finish(reason=StopReason.STOP_STRING, usage=_unknown_usage(self._num_tokens), stop=stop)
+
+    def _ending(self, finish: Finish) -> Ending:
+        is_cut = self._closes_calls_only and self._is_in_text
+        has_calls = self._num_done > 0 and not self._is_named
+        return ending_of(finish, has_calls=has_calls, is_cut=is_cut)
+
+
+def _unknown_usage(output_tokens: int) -> Usage:
+    """Counts of an output that was ended here: those of the prompt are filled in by whoever knows them."""
+    return Usage(prompt_tokens=0, cached_tokens=0, output_tokens=output_tokens)
+
+
+def _with_tokens(deltas: list[Delta], chunk: Chunk) -> list[Delta]:
+    """Put a chunk's tokens and log-probabilities on its first delta, or on one of their own."""
+    if not chunk.token_ids and not chunk.logprobs:
+        return deltas
+    if deltas and deltas[0].ending is None:
+        first = replace(deltas[0], token_ids=chunk.token_ids, logprobs=chunk.logprobs)
+        return [first, *deltas[1:]]
+    return [Delta(token_ids=chunk.token_ids, logprobs=chunk.logprobs), *deltas]
