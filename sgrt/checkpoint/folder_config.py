@@ -6,8 +6,8 @@ import math
 from typing import Final
 
 from sgrt.checkpoint.json_file import JsonFile
-from sgrt.errors import UnsupportedModel
-from sgrt.model.config import LayerConfig, ModelConfig, Rope
+from sgrt.errors import CorruptModel, UnsupportedModel
+from sgrt.model.config import ContradictoryConfig, LayerConfig, ModelConfig, Rope
 from sgrt_kernels.activation import Activation
 from sgrt_kernels.rope_scaling import LinearScaling, Llama3Scaling, RopeScaling, YarnScaling
 
@@ -49,7 +49,10 @@ def read_config(config: JsonFile) -> ModelConfig:
             "bfloat16) and GGUF files"
         )
     text = config.part("text_config") if "text_config" in config.values else config
-    return _Reader(text, architecture).config()
+    try:
+        return _Reader(text, architecture).config()
+    except ContradictoryConfig as error:
+        raise CorruptModel(f"{config.path}: {error}") from error
 
 
 class _Reader:

@@ -6,8 +6,8 @@ import math
 from typing import Final
 
 from sgrt.checkpoint.gguf_file import GgufFile
-from sgrt.errors import UnsupportedModel
-from sgrt.model.config import LayerConfig, ModelConfig, Rope
+from sgrt.errors import CorruptModel, UnsupportedModel
+from sgrt.model.config import ContradictoryConfig, LayerConfig, ModelConfig, Rope
 from sgrt_kernels.activation import Activation
 from sgrt_kernels.rope_scaling import FactorScaling, LinearScaling, RopeScaling, YarnScaling
 
@@ -33,7 +33,10 @@ def read_config(file: GgufFile) -> ModelConfig:
         raise UnsupportedModel(
             f"{file.path}: architecture {architecture!r} is unknown; known GGUF architectures: {', '.join(ARCHITECTURES)}"
         )
-    return _Reader(file, architecture).config()
+    try:
+        return _Reader(file, architecture).config()
+    except ContradictoryConfig as error:
+        raise CorruptModel(f"{file.path}: {error}") from error
 
 
 class _Reader:

@@ -59,8 +59,8 @@ class GgufFile:
             ) from error
         return out
 
-    def string(self, key: str, default: str = "") -> str:
-        """A text of the metadata."""
+    def string(self, key: str, default: str | None = None) -> str:
+        """A text of the metadata; errors as for `integer`."""
         return self._typed(key, str, default)
 
     def integer(self, key: str, default: int | None = None) -> int:

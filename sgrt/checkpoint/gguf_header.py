@@ -130,6 +130,8 @@ def _placed(path: Path, raw: _RawRecord, start: int) -> TensorRecord:
         raise UnsupportedModel(
             f"{path}: tensor {raw.name!r} has the unknown type number {raw.type_number}; known types: {known}"
         ) from error
+    if 0 in raw.shape:
+        raise CorruptModel(f"{path}: tensor {raw.name!r} is empty: its shape is {list(raw.shape)}")
     if raw.shape[-1] % block:
         raise CorruptModel(
             f"{path}: tensor {raw.name!r} has rows of {raw.shape[-1]} values, not a multiple of the {block} values "

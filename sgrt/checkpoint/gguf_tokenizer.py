@@ -30,7 +30,7 @@ def read_tokenizer_data(file: GgufFile, vocabulary_size: int) -> TokenizerData:
         vocabulary_size=vocabulary_size,
         begin_token_ids=_begin_tokens(file, definition),
         end_token_ids=_end_tokens(file, definition),
-        chat_template=file.string("tokenizer.chat_template") or None,
+        chat_template=file.string("tokenizer.chat_template", "") or None,
         template_tokens=tuple(
             (f"{_TEMPLATE_NAMES.get(key, key)}_token", tokens[token_id])
             for key in _TEMPLATE_KEYS

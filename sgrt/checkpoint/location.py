@@ -90,7 +90,7 @@ def _hub(repository: str) -> CheckpointPath:
     try:
         try:
             folder = hub.snapshot_download(repository, allow_patterns=_HUB_FILES, local_files_only=True)
-            if not (Path(folder) / "config.json").is_file():
+            if not any(Path(folder).glob("*.safetensors")):  # another program fetched some small files only
                 raise errors.LocalEntryNotFoundError(repository)
         except errors.LocalEntryNotFoundError:
             folder = hub.snapshot_download(repository, allow_patterns=_HUB_FILES)

@@ -10,6 +10,10 @@ from sgrt_kernels.activation import Activation
 from sgrt_kernels.rope_scaling import RopeScaling
 
 
+class ContradictoryConfig(CorruptModel):
+    """Sizes of a configuration contradict each other; whoever read it says where it stands."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rope:
     """Rotary positions of one kind of layer."""
@@ -37,7 +41,7 @@ class ModelConfig:
     A soft cap `c` turns a logit `x` into `c * tanh(x / c)`.
 
     Raises:
-        CorruptModel: sizes contradict each other; the message names the field.
+        ContradictoryConfig: sizes contradict each other; the message names the field.
     """
 
     architecture: str  # a key of `sgrt.model.registry`
@@ -62,17 +66,17 @@ class ModelConfig:
     def __post_init__(self) -> None:
         for name in ("hidden", "heads", "kv_heads", "head_dim", "intermediate", "vocabulary", "context"):
             if getattr(self, name) < 1:
-                raise CorruptModel(
+                raise ContradictoryConfig(
                     f"{self.architecture}: {name} is {getattr(self, name)}, must be at least 1"
                 )
         if not self.layers:
-            raise CorruptModel(f"{self.architecture}: the model has no layers")
+            raise ContradictoryConfig(f"{self.architecture}: the model has no layers")
         if self.heads % self.kv_heads:
-            raise CorruptModel(
+            raise ContradictoryConfig(
                 f"{self.architecture}: {self.heads} heads are not a multiple of {self.kv_heads} kv_heads"
             )
         if self.head_dim % 2:
-            raise CorruptModel(
+            raise ContradictoryConfig(
                 f"{self.architecture}: head_dim {self.head_dim} is odd, rotary pairs need it even"
             )
 
