@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sgrt.server import basics
+from sgrt.server import basics, native
 from sgrt.server.chat import chat_completions
 from sgrt.server.completions import completions
 from sgrt.server.config import ServerConfig
@@ -40,6 +40,13 @@ _ROUTES: tuple[tuple[str, str, ServiceHandler], ...] = (
     ("POST", "/v1/tokenize", basics.tokenize),
     ("POST", "/detokenize", basics.detokenize),
     ("POST", "/v1/detokenize", basics.detokenize),
+    ("POST", "/generate", native.generate),
+    ("POST", "/score", native.score),
+    ("GET", "/describe", native.describe),
+    ("GET", "/vocabulary", native.vocabulary),
+    ("POST", "/encode", native.encode),
+    ("POST", "/decode", native.decode),
+    ("POST", "/render", native.render),
     ("POST", "/abort_request", basics.abort),
     ("POST", "/flush_cache", basics.flush_cache),
     ("GET", "/server_info", basics.server_info),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from starlette.applications import Starlette
 
 from sgrt.server.app import create_app
 from sgrt.server.config import ServerConfig
+from sgrt.server.serving import DrainingServer
 from sgrt_frontend.call import (
     Call,
     Chunk,
@@ -191,3 +193,20 @@ def events(response: httpx.Response) -> list[dict[str, object]]:
 def serving(backend: PieceBackend, **settings: object) -> Iterator[Client]:
     """A client of a server with these settings."""
     yield Client(create_app(backend, ServerConfig(**settings)))  # type: ignore[arg-type]  # from test tables
+
+
+@contextmanager
+def listening(app: Starlette, **settings: object) -> Iterator[str]:
+    """The base URL of the application on a real socket of this machine."""
+    ready = threading.Event()
+    config = ServerConfig(port=0, drain_timeout_s=5.0, **settings)  # type: ignore[arg-type]  # from test tables
+    server = DrainingServer(app, config, on_ready=lambda url: ready.set())
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    assert ready.wait(10), "the server did not start"
+    try:
+        yield server.url
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        assert not thread.is_alive(), "the server did not stop"

@@ -1,0 +1,160 @@
+"""The native routes: everything an HttpBackend needs to be token for token what an engine in process is."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from sgrt.backend.call_codec import (
+    chunk_to_json,
+    constraint_from_json,
+    sampling_from_json,
+    score_to_json,
+)
+from sgrt.server.config import Limits
+from sgrt.server.endpoint import Incoming
+from sgrt.server.errors import bad_request
+from sgrt.server.replies import Reply, event, json_reply, stream_reply
+from sgrt.server.sampling import check_token_ids
+from sgrt.server.service import Service
+from sgrt.server.validation import parse
+from sgrt.server.wire.native import (
+    DecodeRequest,
+    EncodeRequest,
+    GenerateRequest,
+    RenderRequest,
+    ScoreRequest,
+)
+from sgrt_frontend.call import Call, Message, Role, SamplingParams
+
+
+async def generate(service: Service, incoming: Incoming) -> Reply:
+    """Run a call; its chunks whole or in a stream."""
+    request = parse(GenerateRequest, incoming.body)
+    call = await _call(service, request, incoming)
+    if request.stream:
+        return await stream_reply(_events(service, call, incoming.caller.salt))
+    chunks: list[dict[str, object]] = []
+    async with aclosing(_chunks(service, call, incoming.caller.salt)) as items:
+        async for item in items:
+            chunks.append(item)
+    return json_reply({"chunks": chunks})
+
+
+async def score(service: Service, incoming: Incoming) -> Reply:
+    """Score continuations."""
+    request = parse(ScoreRequest, incoming.body)
+    limits = service.config.limits
+    size = service.description.vocabulary_tokens
+    if len(request.continuations) > limits.continuations:
+        raise bad_request(f"continuations: at most {limits.continuations} are taken", param="continuations")
+    prefix = check_token_ids(request.prefix, vocabulary_tokens=size, param="prefix")
+    continuations = [
+        check_token_ids(tokens, vocabulary_tokens=size, param=f"continuations[{index}]")
+        for index, tokens in enumerate(request.continuations)
+    ]
+    num_tokens = len(prefix) + sum(map(len, continuations))
+    with service.admission.admit(sequences=len(continuations), prompt_tokens=num_tokens):
+        scores = await service.backend.score(prefix, continuations)
+    return json_reply({"scores": [score_to_json(item) for item in scores]})
+
+
+async def describe(service: Service, incoming: Incoming) -> Reply:
+    """What runs here, and what every prompt starts with."""
+    description = service.description
+    return json_reply(
+        {
+            "model": description.model,
+            "context_tokens": description.context_tokens,
+            "vocabulary_tokens": description.vocabulary_tokens,
+            "end_token_ids": list(description.end_token_ids),
+            "has_chat_template": description.has_chat_template,
+            "begin_tokens": list(service.backend.begin_tokens()),
+        }
+    )
+
+
+async def vocabulary(service: Service, incoming: Incoming) -> Reply:
+    """The bytes of every token, in base64; special tokens have none."""
+    spelling = service.backend.spelling()
+    tokens = [base64.b64encode(spelling.bytes_of((index,))).decode() for index in range(len(spelling))]
+    return json_reply({"tokens": tokens})
+
+
+async def encode(service: Service, incoming: Incoming) -> Reply:
+    """Text to tokens, without a begin token."""
+    request = parse(EncodeRequest, incoming.body)
+    token_ids = await service.encode(request.text, special=request.special)
+    return json_reply({"token_ids": list(token_ids)})
+
+
+async def decode(service: Service, incoming: Incoming) -> Reply:
+    """Tokens to text."""
+    request = parse(DecodeRequest, incoming.body)
+    size = service.description.vocabulary_tokens
+    token_ids = check_token_ids(request.token_ids, vocabulary_tokens=size, param="token_ids")
+    return json_reply({"text": service.backend.decode(token_ids)})
+
+
+async def render(service: Service, incoming: Incoming) -> Reply:
+    """A chat to tokens."""
+    request = parse(RenderRequest, incoming.body)
+    messages = [Message(role=Role(message.role), content=message.content) for message in request.messages]
+    token_ids = service.backend.render(messages, open_assistant=request.open_assistant)
+    return json_reply({"token_ids": list(token_ids)})
+
+
+async def _call(service: Service, request: GenerateRequest, incoming: Incoming) -> Call:
+    if (request.token_ids is None) == (request.text is None):
+        raise bad_request("send either token_ids or text", param="token_ids")
+    size = service.description.vocabulary_tokens
+    if request.token_ids is not None:
+        prompt = check_token_ids(request.token_ids, vocabulary_tokens=size, param="token_ids")
+    else:
+        prompt = service.backend.begin_tokens() + await service.encode(request.text or "")
+    sampling = sampling_from_json(request.sampling or {})
+    _check_sampling(sampling, service.config.limits, size)
+    return Call(
+        prompt=prompt,
+        sampling=sampling,
+        constraint=constraint_from_json(request.constraint),
+        priority=request.priority or 0,
+        deadline_s=request.deadline_s or service.config.default_deadline_s,
+        cache_salt=incoming.caller.salt + (request.cache_salt or ""),
+        label=request.label or "",
+    )
+
+
+def _check_sampling(sampling: SamplingParams, limits: Limits, vocabulary_tokens: int) -> None:
+    counts = (
+        ("n", sampling.n, limits.sequences),
+        ("stop", len(sampling.stop), limits.stop_strings),
+        ("stop_token_ids", len(sampling.stop_token_ids), limits.stop_token_ids),
+        ("logit_bias", len(sampling.logit_bias), limits.logit_bias),
+        ("logprobs", sampling.logprobs or 0, limits.top_logprobs),
+    )
+    for name, count, limit in counts:
+        if count > limit:
+            raise bad_request(f"sampling.{name}: {count} is over {limit}", param=f"sampling.{name}")
+    biased = [token_id for token_id, _ in sampling.logit_bias]
+    check_token_ids(biased, vocabulary_tokens=vocabulary_tokens, param="sampling.logit_bias")
+    check_token_ids(
+        list(sampling.stop_token_ids), vocabulary_tokens=vocabulary_tokens, param="sampling.stop_token_ids"
+    )
+
+
+async def _events(service: Service, call: Call, owner: str) -> AsyncGenerator[bytes]:
+    async with aclosing(_chunks(service, call, owner)) as items:
+        async for item in items:
+            yield event(item)
+
+
+async def _chunks(service: Service, call: Call, owner: str) -> AsyncGenerator[dict[str, object]]:
+    with (
+        service.ticket("gen", owner) as ticket,
+        service.admission.admit(sequences=call.sampling.n, prompt_tokens=len(call.prompt)),
+    ):
+        async with aclosing(service.run(call, ticket=ticket, param="constraint")) as chunks:
+            async for chunk in chunks:
+                yield chunk_to_json(chunk)

@@ -1,0 +1,88 @@
+"""Running the application under uvicorn: drain on the first SIGTERM, stop on the second."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from starlette.applications import Starlette
+
+from sgrt.server.config import ServerConfig
+from sgrt.server.service import Service
+
+_HEADER_BYTES = 64 * 1024
+_BACKLOG = 2048
+_CLOSING_S = 2  # what connections get to close once nothing is in flight
+
+
+class DrainingServer(uvicorn.Server):
+    """A uvicorn server that refuses new work and finishes what is in flight before it exits."""
+
+    def __init__(
+        self,
+        app: Starlette,
+        config: ServerConfig,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        on_ready: Callable[[str], None] = lambda url: None,
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=config.host,
+                port=config.port,
+                ws="none",
+                lifespan="off",
+                backlog=_BACKLOG,
+                access_log=config.log_requests,
+                log_level="info" if config.log_requests else "warning",
+                server_header=False,
+                timeout_graceful_shutdown=_CLOSING_S,
+                h11_max_incomplete_event_size=_HEADER_BYTES,
+            )
+        )
+        service = app.state.service
+        assert isinstance(service, Service), "create_app puts its service there"
+        self._service = service
+        self._drain_timeout_s = config.drain_timeout_s
+        self._clock = clock
+        self._on_ready = on_ready
+        self._draining_since: float | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal drains; the second stops at once."""
+        if self._draining_since is None:
+            self._draining_since = self._clock()
+            self._service.admission.drain()
+            return
+        self.should_exit = True
+        self.force_exit = True
+
+    def drain(self) -> None:
+        """As the first SIGTERM."""
+        if self._draining_since is None:
+            self.handle_exit(signal.SIGTERM, None)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say where."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready(self.url)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called ten times a second; true ends the server."""
+        if self._draining_since is not None:
+            waited_s = self._clock() - self._draining_since
+            if self._service.admission.num_requests == 0 or waited_s > self._drain_timeout_s:
+                self.should_exit = True
+        return await super().on_tick(counter)
+
+    @property
+    def url(self) -> str:
+        """Where the server listens, the port the system gave it included."""
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"

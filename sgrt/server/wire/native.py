@@ -1,0 +1,63 @@
+"""Bodies of the native routes, which speak tokens."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from sgrt.server.wire.fields import JsonObject, Wire
+
+
+class StrictWire(Wire):
+    """A native body has no fields but its own."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
+
+
+class GenerateRequest(StrictWire):
+    """Continue tokens or a text. `constraint` is a constraint value as JSON."""
+
+    token_ids: list[int] | None = None
+    text: str | None = None
+    sampling: JsonObject | None = None
+    constraint: JsonObject | None = None
+    priority: Annotated[int | None, Field(ge=-(2**31), lt=2**31)] = None
+    deadline_s: Annotated[float | None, Field(gt=0, le=86400)] = None
+    cache_salt: Annotated[str | None, Field(max_length=128)] = None
+    label: Annotated[str | None, Field(max_length=256)] = None
+    stream: bool | None = None
+
+
+class ScoreRequest(StrictWire):
+    """Log-probabilities of continuations after one prefix."""
+
+    prefix: list[int]
+    continuations: Annotated[list[list[int]], Field(min_length=1)]
+
+
+class EncodeRequest(StrictWire):
+    """Text to tokens."""
+
+    text: str
+    special: bool = False
+
+
+class DecodeRequest(StrictWire):
+    """Tokens to text."""
+
+    token_ids: list[int]
+
+
+class NativeMessage(StrictWire):
+    """One turn."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+
+
+class RenderRequest(StrictWire):
+    """A chat to tokens, under the model's template."""
+
+    messages: list[NativeMessage]
+    open_assistant: bool = True
