@@ -44,6 +44,11 @@ class ChatTemplate:
         return self._source is not None
 
     @property
+    def source(self) -> str:
+        """The template as it was loaded; empty when there is none."""
+        return self._source or ""
+
+    @property
     def is_append_only(self) -> bool:
         """Whether a chat's tokens go on as turns are added, so that what was computed is never computed again."""
         return self.append_only_problem is None
