@@ -7,14 +7,14 @@ import itertools
 import random
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from types import TracebackType
 from typing import Self, Unpack
 
 from sgrt.config import EngineConfig, EngineSettings
-from sgrt.engine.completion import Completion, collect
+from sgrt.engine.completion import Completion
 from sgrt.engine.core import EngineCore, constraint_error
 from sgrt.engine.guide import Grammar
 from sgrt.engine.intake import Intake
@@ -24,7 +24,9 @@ from sgrt.engine.mailbox import Mailbox
 from sgrt.engine.output_text import OutputText
 from sgrt.engine.parts import EngineParts, load_parts
 from sgrt.engine.stats import EngineStats
+from sgrt.engine.stream import Stream
 from sgrt.request import Request
+from sgrt.tokenizer.disguise import Json
 from sgrt.tokenizer.stream_decoder import StreamDecoder
 from sgrt_frontend.call import Call, Chunk, Description, Message, Score, Usage
 from sgrt_frontend.spelling import Spelling
@@ -152,6 +154,27 @@ class Engine:
         """
         return self._parts.template.render(messages, add_generation_prompt=open_assistant)
 
+    def render_chat(
+        self,
+        messages: Sequence[Mapping[str, Json]],
+        *,
+        open_assistant: bool,
+        tools: Sequence[Mapping[str, Json]] = (),
+        variables: Mapping[str, Json] | None = None,
+    ) -> tuple[int, ...]:
+        """Token ids of a chat with all that templates know: tools, calls, variables such as `enable_thinking`.
+
+        Raises:
+            InvalidRequest: the model has no chat template, or it refuses these messages.
+        """
+        return self._parts.template.render(
+            messages, add_generation_prompt=open_assistant, tools=tools, variables=variables
+        )
+
+    def template_text(self) -> str:
+        """The source of the chat template; empty when the model has none."""
+        return self._parts.template.source
+
     # -- generating --------------------------------------------------------------------------------
 
     async def generate(self, call: Call) -> AsyncIterator[Chunk]:
@@ -161,24 +184,42 @@ class Engine:
             InvalidRequest: the call is wrong as written, or its constraint cannot be kept.
             BackendError: the engine failed or is closed.
         """
-        job, mailbox = self._submit(call)
-        try:
-            async for chunk in mailbox:
+        with self.submit(call) as stream:
+            async for chunk in stream:
                 yield chunk
-        finally:
-            self._loop.cancel(job)
 
-    def stream(self, call: Call) -> Iterator[Chunk]:
-        """As `generate`, for ordinary code: blocks the calling thread between chunks."""
-        job, mailbox = self._submit(call)
-        try:
-            yield from mailbox
-        finally:
-            self._loop.cancel(job)
+    def submit(self, call: Call) -> Stream:
+        """Start a call and return at once; its chunks come from the stream, in ordinary and in async code.
+
+        Raises:
+            InvalidRequest: the call is wrong as written. (A constraint that cannot be kept is told by the stream.)
+            BackendError: the engine failed or is closed.
+        """
+        request = self._intake.request(
+            call, id=next(self._ids), seed=self._seeds.getrandbits(63), now_s=time.monotonic()
+        )
+        mailbox: Mailbox[Chunk] = Mailbox()
+        sampling = request.sampling
+        job = GenerateJob(
+            request=request,
+            make_text=lambda: OutputText(
+                StreamDecoder(self._parts.tokenizer), stops=sampling.stop, includes_stop=sampling.include_stop
+            ),
+            sink=mailbox,
+        )
+        self._loop.announce(job)
+        if request.constraint is None:
+            self._loop.submit(job)
+        else:
+            self._compilers.submit(self._compile, request).add_done_callback(
+                lambda compiled: self._compiled(job, compiled)
+            )
+        return Stream(self._loop, job, mailbox)
 
     def complete(self, call: Call) -> tuple[Completion, ...]:
-        """Run a call to its end; one completion per output. Raises what `generate` raises."""
-        return collect(self.stream(call))
+        """Run a call to its end in ordinary code; one completion per output. Raises what `generate` raises."""
+        with self.submit(call) as stream:
+            return stream.completions()
 
     async def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
         """Log-probabilities of each continuation after `prefix`, which is computed once.
@@ -231,28 +272,6 @@ class Engine:
         self.close()
 
     # -- jobs --------------------------------------------------------------------------------------
-
-    def _submit(self, call: Call) -> tuple[GenerateJob, Mailbox[Chunk]]:
-        request = self._intake.request(
-            call, id=next(self._ids), seed=self._seeds.getrandbits(63), now_s=time.monotonic()
-        )
-        mailbox: Mailbox[Chunk] = Mailbox()
-        sampling = request.sampling
-        job = GenerateJob(
-            request=request,
-            make_text=lambda: OutputText(
-                StreamDecoder(self._parts.tokenizer), stops=sampling.stop, includes_stop=sampling.include_stop
-            ),
-            sink=mailbox,
-        )
-        self._loop.announce(job)
-        if request.constraint is None:
-            self._loop.submit(job)
-        else:
-            self._compilers.submit(self._compile, request).add_done_callback(
-                lambda compiled: self._compiled(job, compiled)
-            )
-        return job, mailbox
 
     def _compile(self, request: Request) -> Grammar:
         """The grammar of a request, on the compiling thread: its budget is looked at before any prefill."""

@@ -1,0 +1,49 @@
+"""A call in progress: its chunks for whoever asks, and the means to end it early."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
+from typing import Self
+
+from sgrt.engine.completion import Completion, collect
+from sgrt.engine.job import GenerateJob
+from sgrt.engine.loop import EngineLoop
+from sgrt.engine.mailbox import Mailbox
+from sgrt_frontend.call import Chunk
+
+
+class Stream:
+    """Chunks of one call, read once, by one thread or one event loop.
+
+    Leaving its context cancels the call if it still runs. Errors of the call are raised while reading.
+    """
+
+    def __init__(self, loop: EngineLoop, job: GenerateJob, mailbox: Mailbox[Chunk]) -> None:
+        self._loop = loop
+        self._job = job
+        self._mailbox = mailbox
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Chunks as they come; blocks the calling thread."""
+        return iter(self._mailbox)
+
+    def __aiter__(self) -> AsyncIterator[Chunk]:
+        """Chunks as they come."""
+        return aiter(self._mailbox)
+
+    def completions(self) -> tuple[Completion, ...]:
+        """Wait for the end; one completion per output."""
+        return collect(self._mailbox)
+
+    def cancel(self) -> None:
+        """End the call now and free its pages; harmless when it is over."""
+        self._loop.cancel(self._job)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cancel()
