@@ -137,6 +137,7 @@ class NativeDecoder:
                     )
                 if not pages.is_contiguous():
                     raise ValueError(f"the pages of layer {index} are not contiguous")
+                self._library.sgrt_advise_large_pages(pages.data_ptr(), pages.nbytes)
             self._keys[index] = layer.keys.data_ptr()
             self._values[index] = layer.values.data_ptr()
         self._layers = layers

@@ -17,13 +17,22 @@ Arena::Arena(size_t bytes) {
     if (mapping == MAP_FAILED) return;
     mapping_ = mapping;
     data_ = reinterpret_cast<uint8_t*>(rounded_up(reinterpret_cast<uintptr_t>(mapping), kHugePage));
-#if defined(MADV_HUGEPAGE)
-    madvise(data_, rounded_up(bytes, kHugePage), MADV_HUGEPAGE);
-#endif
+    advise_large_pages(data_, rounded_up(bytes, kHugePage));
 }
 
 Arena::~Arena() {
     if (mapping_ != nullptr) munmap(mapping_, mapped_);
+}
+
+void advise_large_pages(void* data, size_t bytes) {
+#if defined(MADV_HUGEPAGE)
+    const uintptr_t first = rounded_up(reinterpret_cast<uintptr_t>(data), kHugePage);
+    const uintptr_t last = (reinterpret_cast<uintptr_t>(data) + bytes) / kHugePage * kHugePage;
+    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#else
+    (void)data;
+    (void)bytes;
+#endif
 }
 
 void drop_file_pages(const void* data, size_t bytes) {

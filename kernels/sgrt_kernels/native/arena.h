@@ -26,4 +26,7 @@ class Arena {
 // Let the system take back the memory of a read-only mapped file's pages inside [data, data + bytes).
 void drop_file_pages(const void* data, size_t bytes);
 
+// Ask for 2 MiB pages where memory inside [data, data + bytes) is touched for the first time.
+void advise_large_pages(void* data, size_t bytes);
+
 }  // namespace sgrt

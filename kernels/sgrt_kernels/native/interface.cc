@@ -4,6 +4,7 @@
 
 #include "arena.h"
 #include "decoder.h"
+#include "limits.h"
 #include "pack.h"
 #include "product.h"
 
@@ -94,6 +95,16 @@ int32_t sgrt_multiply(void* team, const SgrtMatrix* matrix, const float* x, int3
         return 0;
     }
 }
+
+void sgrt_read_all(void* team, const void* data, uint64_t bytes) {
+    read_all(*static_cast<ThreadTeam*>(team), static_cast<const uint8_t*>(data), bytes);
+}
+
+uint64_t sgrt_multiply_many(void* team, int32_t rounds) {
+    return multiply_many(*static_cast<ThreadTeam*>(team), rounds);
+}
+
+void sgrt_advise_large_pages(void* data, uint64_t bytes) { advise_large_pages(data, bytes); }
 
 void* sgrt_decoder_create(const SgrtModel* model, void* team) {
     try {

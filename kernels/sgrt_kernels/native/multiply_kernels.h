@@ -61,8 +61,36 @@ inline i32x16 start_of(int32_t negated) {
     return zero_int();
 }
 
+// Integer sums of one group for some tokens, of its first 16 columns and of its last 16. Their chains of products run
+// side by side: one alone would wait for each product in turn.
+template <Kind kKind, int kTogether, int kWidth>
+inline void integer_sums(const u8x64 w[8], const int8_t* values, const int32_t* negated, i32x16* first,
+                         i32x16* second) {
+#pragma GCC unroll 4
+    for (int u = 0; u < kTogether; ++u) {
+        if constexpr (kKind == Kind::kByteSuperSigned) {
+            first[u] = start_of<kKind>(negated[kWidth + u]);
+            second[u] = start_of<kKind>(negated[u] - negated[kWidth + u]);
+        } else {
+            first[u] = start_of<kKind>(negated[u]);
+            second[u] = zero_int();
+        }
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+#pragma GCC unroll 4
+        for (int u = 0; u < kTogether; ++u) {
+            first[u] = dot(first[u], w[j], values + u * kGroup + 4 * j);
+            second[u] = dot(second[u], w[j + 4], values + u * kGroup + 16 + 4 * j);
+        }
+    }
+}
+
+constexpr int kChains = 2;  // tokens whose integer sums are computed side by side
+
 template <Kind kKind, int kTokens, int kWidth>
 void multiply_quantized(const uint8_t* tile, int columns, const TokenRun& run, float* out) {
+    constexpr int kTogether = kTokens < kChains ? kTokens : kChains;
     const size_t groups = static_cast<size_t>(columns) / kGroup;
     const uint8_t* quads = tile;
     const uint8_t* scales = tile + groups * quad_bytes(kKind);
@@ -81,36 +109,21 @@ void multiply_quantized(const uint8_t* tile, int columns, const TokenRun& run, f
         load_quads<kKind>(quads, w);
         const GroupScales weight = load_scales<kKind>(scales, g);
 #pragma GCC unroll 16
-        for (int t = 0; t < kTokens; ++t) {
-            const int8_t* four = values + t * kGroup;
-            const f32x16 scale = splat(token_scales[t]);
-            if constexpr (kKind == Kind::kByteSuperSigned) {
-                const int32_t both = negated[t], first = negated[kWidth + t];
-                i32x16 low = start_of<kKind>(first), high = start_of<kKind>(both - first);
+        for (int t = 0; t < kTokens; t += kTogether) {
+            i32x16 first[kTogether], second[kTogether];
+            integer_sums<kKind, kTogether, kWidth>(w, values + t * kGroup, negated + t, first, second);
 #pragma GCC unroll 4
-                for (int j = 0; j < 4; ++j) {
-                    low = dot(low, w[j], four + 4 * j);
-                    high = dot(high, w[j + 4], four + 16 + 4 * j);
+            for (int u = 0; u < kTogether; ++u) {
+                f32x16& sum = acc[t + u];
+                const f32x16 scale = splat(token_scales[t + u]);
+                if constexpr (kKind == Kind::kByteSuperSigned) {
+                    sum = fma(to_float(first[u]), mul(weight.first, scale), sum);
+                    sum = fma(to_float(second[u]), mul(weight.second, scale), sum);
+                } else {
+                    sum = fma(to_float(add_int(first[u], second[u])), mul(weight.first, scale), sum);
                 }
-                acc[t] = fma(to_float(low), mul(weight.first, scale), acc[t]);
-                acc[t] = fma(to_float(high), mul(weight.second, scale), acc[t]);
-                continue;
+                if constexpr (has_minimum(kKind)) sum = fma(weight.minimum, splat(token_sums[t + u]), sum);
             }
-            i32x16 sum = start_of<kKind>(negated[t]);
-            if constexpr (kTokens <= 2) {  // two chains: the sum is exact in any order
-                i32x16 other = zero_int();
-#pragma GCC unroll 4
-                for (int j = 0; j < 4; ++j) {
-                    sum = dot(sum, w[j], four + 4 * j);
-                    other = dot(other, w[j + 4], four + 16 + 4 * j);
-                }
-                sum = add_int(sum, other);
-            } else {
-#pragma GCC unroll 8
-                for (int j = 0; j < 8; ++j) sum = dot(sum, w[j], four + 4 * j);
-            }
-            acc[t] = fma(to_float(sum), mul(weight.first, scale), acc[t]);
-            if constexpr (has_minimum(kKind)) acc[t] = fma(weight.minimum, splat(token_sums[t]), acc[t]);
         }
         quads += quad_bytes(kKind);
         values += kWidth * kGroup;

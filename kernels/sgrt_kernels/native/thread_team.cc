@@ -1,11 +1,27 @@
 #include "thread_team.h"
 
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#endif
+
 #include "vector.h"
 
 namespace sgrt {
 
 namespace {
 constexpr int kSpins = 2000;  // some tens of microseconds
+
+std::vector<int> allowed_processors() {
+    std::vector<int> processors;
+#if defined(__linux__)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return processors;
+    for (int i = 0; i < CPU_SETSIZE; ++i)
+        if (CPU_ISSET(i, &set)) processors.push_back(i);
+#endif
+    return processors;
+}
 }
 
 void Barrier::wait() {
@@ -31,7 +47,12 @@ void Barrier::wait() {
 }
 
 ThreadTeam::ThreadTeam(int threads)
-    : threads_(threads), start_(threads), inside_(threads), finish_(threads), phases_(new Phase[threads]) {
+    : threads_(threads),
+      processors_(allowed_processors()),
+      start_(threads),
+      inside_(threads),
+      finish_(threads),
+      phases_(new Phase[threads]) {
     for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { serve(thread); });
 }
 
@@ -43,11 +64,34 @@ ThreadTeam::~ThreadTeam() {
 
 void ThreadTeam::run(const std::function<void(int)>& work) {
     work_ = &work;
+    place_workers();
     start_.wait();
     work(0);
     finish_.wait();
     // Nobody shares out work between two runs, so every counter can start anew.
     for (auto& counter : counters_) counter.value.store(0, std::memory_order_relaxed);
+}
+
+// Keep the workers off the caller's processor. On a busy machine the system likes to wake them right there, and then
+// threads that wait for each other take turns on one processor, a time slice each.
+void ThreadTeam::place_workers() {
+#if defined(__linux__)
+    if (threads_ == 1 || static_cast<int>(processors_.size()) < threads_) return;
+    const int here = sched_getcpu();
+    if (here < 0 || here == placed_for_) return;
+    placed_for_ = here;
+    std::vector<int> others;
+    for (const int processor : processors_)
+        if (processor != here) others.push_back(processor);
+    const bool one_each = others.size() == workers_.size();
+    for (size_t worker = 0; worker < workers_.size(); ++worker) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        for (size_t i = 0; i < others.size(); ++i)
+            if (!one_each || i == worker) CPU_SET(others[i], &set);
+        pthread_setaffinity_np(workers_[worker].native_handle(), sizeof set, &set);
+    }
+#endif
 }
 
 void ThreadTeam::serve(int thread) {

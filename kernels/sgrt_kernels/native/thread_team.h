@@ -59,8 +59,11 @@ class ThreadTeam {
     };
 
     void serve(int thread);
+    void place_workers();
 
     const int threads_;
+    std::vector<int> processors_;  // that this process may use
+    int placed_for_ = -1;          // the caller's processor when the workers were last placed; -1: never
     Barrier start_, inside_, finish_;
     Counter counters_[kCounters];
     std::unique_ptr<Phase[]> phases_;

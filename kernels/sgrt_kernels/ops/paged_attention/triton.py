@@ -2,7 +2,9 @@
 
 Decode: one program serves one (sequence, kv head, split) and all query heads of the group. Its warps do not share a
 tile: block `w` of every `SLOTS` blocks of the context belongs to slot `w` (the batch dimension of a 3D dot, one warp
-each), every slot keeps a softmax of its own, and the slots meet once, at the end.
+each), every slot keeps a softmax of its own, and the slots meet once, at the end. Tiles are turned, keys times queries
+and values times weights: tokens and channels fill the 16 rows of a matrix instruction, and the few heads of a group
+its 8 columns, where the usual order would compute on rows of padding.
 
 Extend: one program serves a tile of (query, head of the group) rows of one sequence and one kv head; blocks of the
 context that every row sees whole skip the mask.
@@ -45,7 +47,6 @@ def decode_kernel(
     value_page,
     value_token,
     value_head,
-    value_channel,
     GROUP: tl.constexpr,
     BLOCK_H: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -65,9 +66,9 @@ def decode_kernel(
     slot, token = tl.arange(0, SLOTS), tl.arange(0, BLOCK_N)
     in_group, in_head = row < GROUP, channel < HEAD_DIM
     head = kv_head * GROUP + row
-    q_at = sequence.to(tl.int64) * query_stride + head[:, None] * HEAD_DIM + channel[None, :]
-    q = tl.load(query + q_at, mask=in_group[:, None] & in_head[None, :], other=0.0)
-    q = tl.broadcast_to(q[None, :, :], (SLOTS, BLOCK_H, BLOCK_D))
+    q_at = sequence.to(tl.int64) * query_stride + head[None, :] * HEAD_DIM + channel[:, None]
+    q = tl.load(query + q_at, mask=in_group[None, :] & in_head[:, None], other=0.0)
+    q = tl.broadcast_to(q[None, :, :], (SLOTS, BLOCK_D, BLOCK_H))
     first = 0
     if WINDOW > 0:
         first = tl.maximum(context - WINDOW, 0) // BLOCK_N
@@ -77,7 +78,7 @@ def decode_kernel(
     high = tl.minimum(low + per_split, last)
     top = tl.full((SLOTS, BLOCK_H), MINUS_INF, tl.float32)
     total = tl.zeros((SLOTS, BLOCK_H), tl.float32)
-    merged = tl.zeros((SLOTS, BLOCK_H, BLOCK_D), tl.float32)
+    merged = tl.zeros((SLOTS, BLOCK_D, BLOCK_H), tl.float32)
     table = page_table + sequence.to(tl.int64) * table_stride
     for start in tl.range(low, high, SLOTS, num_stages=STAGES):
         block = start + slot
@@ -87,28 +88,28 @@ def decode_kernel(
         is_live = (position < context) & (block < high)[:, None]
         key_at = (page * key_page + inside * key_token + kv_head * key_head)[:, None, None]
         key_at = key_at + (token * key_token)[None, :, None] + channel[None, None, :]
-        value_at = (page * value_page + inside * value_token + kv_head * value_head)[:, None, None]
-        value_at = value_at + (token * value_token)[None, :, None] + (channel * value_channel)[None, None, :]
         load_mask = is_live[:, :, None] & in_head[None, None, :]
         k = tl.load(keys + key_at, mask=load_mask, other=0.0).to(q.dtype)
-        scores = scaled(tl.dot(q, tl.permute(k, (0, 2, 1)), input_precision="ieee"), scale, SOFT_CAP)
+        scores = scaled(tl.dot(k, q, input_precision="ieee"), scale, SOFT_CAP)  # [SLOTS, BLOCK_N, BLOCK_H]
         if WINDOW > 0:
             is_live = is_live & (position >= context - WINDOW)
-        scores = tl.where(is_live[:, None, :], scores, MINUS_INF)
-        highest = tl.maximum(top, tl.max(scores, axis=2))
+        scores = tl.where(is_live[:, :, None], scores, MINUS_INF)
+        highest = tl.maximum(top, tl.max(scores, axis=1))
         anchor = finite_anchor(highest)
         shrink = tl.exp2(top - anchor)
-        weight = tl.exp2(scores - anchor[:, :, None])
-        total = total * shrink + tl.sum(weight, axis=2)
-        v = tl.load(values + value_at, mask=load_mask, other=0.0).to(q.dtype)
-        merged = tl.dot(weight.to(q.dtype), v, merged * shrink[:, :, None], input_precision="ieee")
+        weight = tl.exp2(scores - anchor[:, None, :])
+        total = total * shrink + tl.sum(weight, axis=1)
+        value_at = (page * value_page + inside * value_token + kv_head * value_head)[:, None, None]
+        value_at = value_at + (token * value_token)[None, :, None] + channel[None, None, :]
+        v = tl.permute(tl.load(values + value_at, mask=load_mask, other=0.0).to(q.dtype), (0, 2, 1))
+        merged = tl.dot(v, weight.to(q.dtype), merged * shrink[:, None, :], input_precision="ieee")
         top = highest
-    top, total, merged = merged_slots(top, total, merged)
-    result, exponent = normalized(top, total, merged)
+    top_all, total_all, merged_all = merged_slots(top, total, merged)
+    result, exponent = normalized(top_all, total_all, merged_all)
     heads = tl.num_programs(1) * GROUP
     at = (sequence.to(tl.int64) * heads + head) * SPLITS + split
-    result_at = partial + at[:, None] * HEAD_DIM + channel[None, :]
-    tl.store(result_at, result.to(partial.dtype.element_ty), mask=in_group[:, None] & in_head[None, :])
+    result_at = partial + at[None, :] * HEAD_DIM + channel[:, None]
+    tl.store(result_at, result.to(partial.dtype.element_ty), mask=in_group[None, :] & in_head[:, None])
     if SPLITS > 1:
         tl.store(lse + at, exponent, mask=in_group)
 
@@ -131,7 +132,6 @@ def extend_kernel(
     value_page,
     value_token,
     value_head,
-    value_channel,
     GROUP: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     BLOCK_D: tl.constexpr,
@@ -189,13 +189,13 @@ def extend_kernel(
         total = total * shrink + tl.sum(weight, axis=1)
         value_at = page * value_page + (seen % PAGE) * value_token
         v = tl.load(
-            value_base + value_at[:, None] + (channel * value_channel)[None, :],
+            value_base + value_at[:, None] + channel[None, :],
             mask=is_written[:, None] & in_head[None, :],
             other=0.0,
         )
         merged = tl.dot(weight.to(q.dtype), v.to(q.dtype), merged * shrink[:, None], input_precision="ieee")
         top = highest
-    result, _ = normalized(top, total, merged)
+    result = merged / tl.where(total > 0, total, 1.0)[:, None]
     tl.store(out + row_at[:, None] + channel[None, :], result.to(out.dtype.element_ty), mask=row_mask)
 
 
@@ -231,7 +231,7 @@ def paged_attention(
         query.stride(0),
         page_table.stride(0),
         *layer.keys.stride()[:3],
-        *layer.values.stride(),
+        *layer.values.stride()[:3],
     )
     shared = {
         "GROUP": heads // kv_heads,
@@ -273,7 +273,7 @@ def paged_attention(
         scale,
         *strides,
         **shared,
-        BLOCK_H=max(16, triton.next_power_of_2(heads // kv_heads)),
+        BLOCK_H=max(8, triton.next_power_of_2(heads // kv_heads)),
         BLOCK_N=min(config.decode_tokens, layer.page_tokens),
         SLOTS=config.decode_slots,
         SPLITS=splits,

@@ -1,7 +1,7 @@
 """Attention over sealed and exact pages on a GPU, in Triton.
 
-Keys are dequantized on their way into the dot, `code * scale + offset` in float16, one fused multiply-add per pair.
-Values stay codes: their scale joins the exponent, `exp2(score + log2(value scale) - top)`, so that the weights are at
+Keys enter the dot as `code * relative scale + offset / base` in float16, one fused multiply-add per pair; the head's
+base, which is common to them, multiplies the scores. Values stay codes: their scale joins the exponent, `exp2(score + log2(value scale) - top)`, so that the weights are at
 most 1 in float16 however small the values are, and the sum of exponentials divides it out again.
 
 The shape of the kernels is that of paged_attention: slots of a 3D dot for decode, tiles of rows for extend.
@@ -18,10 +18,12 @@ from sgrt_kernels.attention_tiles import (
     MINUS_INF,
     finite_anchor,
     half_of_code,
+    half_of_int8,
     merged_slots,
     normalized,
     relative_scale,
     scaled,
+    transposed_values,
 )
 from sgrt_kernels.configurations import AttentionConfig, attention_config, split_count
 from sgrt_kernels.layout import PagedLayer, SealedPages
@@ -72,6 +74,8 @@ def sealed_decode_kernel(
     SOFT_CAP: tl.constexpr,
     STAGES: tl.constexpr,
     CODE: tl.constexpr,
+    PTX: tl.constexpr,  # whether the target runs inline PTX
+    BY_CHANNEL: tl.constexpr,  # whether a value's tokens lie side by side
 ):
     """One query token per sequence. Grid: (sequences, kv heads, SPLITS); split 0 reads the exact page too."""
     sequence, kv_head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
@@ -81,9 +85,9 @@ def sealed_decode_kernel(
     slot, token = tl.arange(0, SLOTS), tl.arange(0, BLOCK_N)
     in_group, in_head = row < GROUP, channel < HEAD_DIM
     head = kv_head * GROUP + row
-    q_at = sequence.to(tl.int64) * query_stride + head[:, None] * HEAD_DIM + channel[None, :]
-    q_row = tl.load(query + q_at, mask=in_group[:, None] & in_head[None, :], other=0.0).to(tl.float16)
-    q = tl.broadcast_to(q_row[None, :, :], (SLOTS, BLOCK_H, BLOCK_D))
+    q_at = sequence.to(tl.int64) * query_stride + head[None, :] * HEAD_DIM + channel[:, None]
+    q = tl.load(query + q_at, mask=in_group[None, :] & in_head[:, None], other=0.0).to(tl.float16)
+    q_slots = tl.broadcast_to(q[None, :, :], (SLOTS, BLOCK_D, BLOCK_H))
     own = (context - 1) // PAGE
     first = 0
     if WINDOW > 0:
@@ -95,7 +99,7 @@ def sealed_decode_kernel(
     high = tl.minimum(low + per_split, last)
     top = tl.full((SLOTS, BLOCK_H), MINUS_INF, tl.float32)
     total = tl.zeros((SLOTS, BLOCK_H), tl.float32)
-    merged = tl.zeros((SLOTS, BLOCK_H, BLOCK_D), tl.float32)
+    merged = tl.zeros((SLOTS, BLOCK_D, BLOCK_H), tl.float32)
     table = page_table + sequence.to(tl.int64) * table_stride
     for start in tl.range(low, high, SLOTS, num_stages=STAGES):
         block = start + slot
@@ -109,73 +113,67 @@ def sealed_decode_kernel(
             mask=load_mask,
             other=0.0,
         )
-        channel_at = (page * kv_heads + kv_head)[:, None] * HEAD_DIM + channel[None, :]
+        head_at = page * kv_heads + kv_head
+        channel_at = head_at[:, None] * HEAD_DIM + channel[None, :]
         channel_mask = is_live[:, None] & in_head[None, :]
-        base = tl.load(key_scale_bases + page * kv_heads + kv_head, mask=is_live, other=0.0).to(tl.float32)
-        if CODE == "soft_fp8":
-            base = base * 256.0
-        k_scale = relative_scale(tl.load(key_scales + channel_at, mask=channel_mask, other=0)) * base[:, None]
-        offset_scale = tl.load(key_offset_scales + page * kv_heads + kv_head, mask=is_live, other=0.0)
-        offset = tl.load(key_offsets + channel_at, mask=channel_mask, other=0).to(tl.float32)
-        offset = offset * offset_scale.to(tl.float32)[:, None]
-        k = half_of_code(k, CODE) * k_scale.to(tl.float16)[:, None, :] + offset.to(tl.float16)[:, None, :]
-        scores = scaled(tl.dot(q, tl.permute(k, (0, 2, 1))), scale, SOFT_CAP)
-        visible = is_live[:, None] & (token[None, :] >= 0)
-        if WINDOW > 0:
-            visible = visible & (block[:, None] * BLOCK_N + token[None, :] >= context - WINDOW)
+        base = tl.load(key_scale_bases + head_at, mask=is_live, other=1.0).to(tl.float32)
+        offset_scale = tl.load(key_offset_scales + head_at, mask=is_live, other=0.0).to(tl.float32)
+        relative = relative_scale(tl.load(key_scales + channel_at, mask=channel_mask, other=0), CODE)
+        offset = half_of_int8(tl.load(key_offsets + channel_at, mask=channel_mask, other=0), PTX)
+        offset = offset * (offset_scale / base).to(tl.float16)[:, None]
+        k = tl.fma(half_of_code(k, CODE, PTX), relative[:, None, :], offset[:, None, :])
         value_scale_at = page * value_scale_page + inside * value_scale_token + kv_head * value_scale_head
+        # a slot without a block has the scale 0: its scores become -inf, its weights 0
         v_scale = tl.load(
             value_scales + value_scale_at[:, None] + (token * value_scale_token)[None, :],
             mask=is_live[:, None],
-            other=1.0,
+            other=0.0,
         ).to(tl.float32)
-        if CODE == "soft_fp8":
-            v_scale = v_scale * 256.0
-        scores = tl.where(visible[:, None, :], scores + tl.log2(v_scale)[:, None, :], MINUS_INF)
-        highest = tl.maximum(top, tl.max(scores, axis=2))
+        inverse = tl.where(v_scale > 0, 1.0 / v_scale, 0.0)
+        if WINDOW > 0:
+            in_window = block[:, None] * BLOCK_N + token[None, :] >= context - WINDOW
+            v_scale = tl.where(in_window, v_scale, 0.0)
+        scores = scaled(tl.dot(k, q_slots), (base * scale)[:, None, None], SOFT_CAP)
+        scores = scores + tl.log2(v_scale)[:, :, None]  # [SLOTS, BLOCK_N, BLOCK_H]
+        highest = tl.maximum(top, tl.max(scores, axis=1))
         anchor = finite_anchor(highest)
         shrink = tl.exp2(top - anchor)
-        weight = tl.exp2(scores - anchor[:, :, None])
-        total = total * shrink + tl.sum(weight * (1.0 / v_scale)[:, None, :], axis=2)
+        weight = tl.exp2(scores - anchor[:, None, :])
+        total = total * shrink + tl.sum(weight * inverse[:, :, None], axis=1)
         value_at = (page * value_page + inside * value_token + kv_head * value_head)[:, None, None]
-        v = tl.load(
-            values
-            + value_at
-            + (token * value_token)[None, :, None]
-            + (channel * value_channel)[None, None, :],
-            mask=load_mask,
-            other=0.0,
+        v = transposed_values(
+            values + value_at, token, channel, is_live, in_head, value_token, value_channel, BY_CHANNEL
         )
-        merged = tl.dot(weight.to(tl.float16), half_of_code(v, CODE), merged * shrink[:, :, None])
+        merged = tl.dot(half_of_code(v, CODE, PTX), weight.to(tl.float16), merged * shrink[:, None, :])
         top = highest
-    slot_top, slot_total, slot_merged = merged_slots(top, total, merged)
+    if CODE == "soft_fp8":
+        merged = merged * 256.0
+    top_all, total_all, merged_all = merged_slots(top, total, merged)
     if split == 0:
         page_token = tl.arange(0, PAGE)
         position = own * PAGE + page_token
-        is_written = position < context
+        visible_own = position < context
         page = tl.load(own_pages + sequence.to(tl.int64) * own_stride).to(tl.int64)
         exact_at = ((page * PAGE + page_token) * kv_heads + kv_head) * HEAD_DIM
-        exact_mask = is_written[:, None] & in_head[None, :]
+        exact_mask = visible_own[:, None] & in_head[None, :]
         k_own = tl.load(exact_keys + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
-        scores_own = scaled(tl.dot(q_row, tl.trans(k_own.to(tl.float16))), scale, SOFT_CAP)
-        visible_own = is_written
+        scores_own = scaled(tl.dot(k_own.to(tl.float16), q), scale, SOFT_CAP)
         if WINDOW > 0:
             visible_own = visible_own & (position >= context - WINDOW)
-        scores_own = tl.where(visible_own[None, :], scores_own, MINUS_INF)
-        highest_own = tl.maximum(slot_top, tl.max(scores_own, axis=1))
+        scores_own = tl.where(visible_own[:, None], scores_own, MINUS_INF)
+        highest_own = tl.maximum(top_all, tl.max(scores_own, axis=0))
         anchor_own = finite_anchor(highest_own)
-        shrink_own = tl.exp2(slot_top - anchor_own)
-        weight_own = tl.exp2(scores_own - anchor_own[:, None])
-        slot_total = slot_total * shrink_own + tl.sum(weight_own, axis=1)
+        shrink_own = tl.exp2(top_all - anchor_own)
+        weight_own = tl.exp2(scores_own - anchor_own[None, :])
+        total_all = total_all * shrink_own + tl.sum(weight_own, axis=0)
         v_own = tl.load(exact_values + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
-        slot_merged = tl.dot(
-            weight_own.to(tl.float16), v_own.to(tl.float16), slot_merged * shrink_own[:, None]
-        )
-        slot_top = highest_own
-    result, exponent = normalized(slot_top, slot_total, slot_merged)
+        weighted = tl.dot(tl.trans(v_own.to(tl.float16)), weight_own.to(tl.float16))
+        merged_all = merged_all * shrink_own[None, :] + weighted
+        top_all = highest_own
+    result, exponent = normalized(top_all, total_all, merged_all)
     at = (sequence.to(tl.int64) * kv_heads * GROUP + head) * SPLITS + split
-    result_at = partial + at[:, None] * HEAD_DIM + channel[None, :]
-    tl.store(result_at, result.to(partial.dtype.element_ty), mask=in_group[:, None] & in_head[None, :])
+    result_at = partial + at[None, :] * HEAD_DIM + channel[:, None]
+    tl.store(result_at, result.to(partial.dtype.element_ty), mask=in_group[None, :] & in_head[:, None])
     if SPLITS > 1:
         tl.store(lse + at, exponent, mask=in_group)
 
@@ -220,6 +218,7 @@ def sealed_extend_kernel(
     SOFT_CAP: tl.constexpr,
     STAGES: tl.constexpr,
     CODE: tl.constexpr,
+    PTX: tl.constexpr,  # whether the target runs inline PTX
 ):
     """Ragged chunks over sealed pages, then the exact pages the tile lies in. Grid as in extend_kernel."""
     tile, kv_head, sequence = tl.program_id(0), tl.program_id(1), tl.program_id(2)
@@ -252,21 +251,18 @@ def sealed_extend_kernel(
         k = tl.load(keys + key_at[:, None] + channel[None, :], mask=in_head[None, :], other=0.0)
         channel_at = (page * kv_heads + kv_head) * HEAD_DIM + channel
         base = tl.load(key_scale_bases + page * kv_heads + kv_head).to(tl.float32)
-        if CODE == "soft_fp8":
-            base = base * 256.0
-        k_scale = relative_scale(tl.load(key_scales + channel_at, mask=in_head, other=0)) * base
-        k_offset = tl.load(key_offsets + channel_at, mask=in_head, other=0).to(tl.float32)
-        k_offset = k_offset * tl.load(key_offset_scales + page * kv_heads + kv_head).to(tl.float32)
-        k = half_of_code(k, CODE) * k_scale.to(tl.float16)[None, :] + k_offset.to(tl.float16)[None, :]
-        scores = scaled(tl.dot(q, tl.trans(k)), scale, SOFT_CAP)
+        offset_scale = tl.load(key_offset_scales + page * kv_heads + kv_head).to(tl.float32)
+        relative = relative_scale(tl.load(key_scales + channel_at, mask=in_head, other=0), CODE)
+        k_offset = half_of_int8(tl.load(key_offsets + channel_at, mask=in_head, other=0), PTX)
+        k_offset = k_offset * (offset_scale / base).to(tl.float16)
+        k = tl.fma(half_of_code(k, CODE, PTX), relative[None, :], k_offset[None, :])
+        scores = scaled(tl.dot(q, tl.trans(k)), base * scale, SOFT_CAP)
         seen = index * PAGE + token
         visible = (index < position // PAGE)[:, None] & (token[None, :] >= 0)
         if WINDOW > 0:
             visible = visible & (seen[None, :] > position[:, None] - WINDOW)
         value_scale_at = page * value_scale_page + kv_head * value_scale_head + token * value_scale_token
         v_scale = tl.load(value_scales + value_scale_at).to(tl.float32)
-        if CODE == "soft_fp8":
-            v_scale = v_scale * 256.0
         scores = tl.where(visible, scores + tl.log2(v_scale)[None, :], MINUS_INF)
         highest = tl.maximum(top, tl.max(scores, axis=1))
         anchor = finite_anchor(highest)
@@ -277,8 +273,10 @@ def sealed_extend_kernel(
         v = tl.load(
             values + value_at[:, None] + (channel * value_channel)[None, :], mask=in_head[None, :], other=0.0
         )
-        merged = tl.dot(weight.to(tl.float16), half_of_code(v, CODE), merged * shrink[:, None])
+        merged = tl.dot(weight.to(tl.float16), half_of_code(v, CODE, PTX), merged * shrink[:, None])
         top = highest
+    if CODE == "soft_fp8":
+        merged = merged * 256.0
     first_own = (context - count) // PAGE
     own_table = own_pages + sequence.to(tl.int64) * own_stride
     for index in range(lowest // PAGE, furthest // PAGE + 1):
@@ -301,7 +299,8 @@ def sealed_extend_kernel(
         v_own = tl.load(exact_values + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
         merged = tl.dot(weight.to(tl.float16), v_own.to(tl.float16), merged * shrink[:, None])
         top = highest
-    result, _ = normalized(top, total, merged)
+    safe = tl.where(total > 0, total, 1.0)
+    result = merged / safe[:, None]
     tl.store(out + row_at[:, None] + channel[None, :], result.to(out.dtype.element_ty), mask=row_mask)
 
 
@@ -361,6 +360,7 @@ def sealed_attention(
         "WINDOW": window or 0,
         "SOFT_CAP": soft_cap or 0.0,
         "CODE": kind,
+        "PTX": query.is_cuda,
     }
     if tokens != sequences:
         sealed_extend_kernel[(triton.cdiv(tokens * group, config.extend_rows), kv_heads, sequences)](
@@ -388,7 +388,8 @@ def sealed_attention(
         scale,
         *strides,
         **shared,
-        BLOCK_H=max(16, triton.next_power_of_2(group)),
+        BLOCK_H=max(8, triton.next_power_of_2(group)),
+        BY_CHANNEL=sealed.values.stride(1) == 1,
         BLOCK_N=min(config.decode_tokens, page_tokens),
         SLOTS=config.decode_slots,
         SPLITS=splits,
