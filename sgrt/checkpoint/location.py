@@ -16,6 +16,7 @@ from sgrt.errors import DownloadError, ModelNotFound
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.jinja")
+_HUB_DUPLICATES = ("consolidated*", "original/*")  # the same weights in other formats
 
 
 class CheckpointFormat(Enum):
@@ -87,21 +88,26 @@ def _hub(repository: str) -> CheckpointPath:
         )
     hub = importlib.import_module("huggingface_hub")
     errors = importlib.import_module("huggingface_hub.errors")
-    try:
+    reason: object = "its weights are not there"
+    for is_local in (True, False):
         try:
-            folder = hub.snapshot_download(repository, allow_patterns=_HUB_FILES, local_files_only=True)
-            if not any(Path(folder).glob("*.safetensors")):  # another program fetched some small files only
-                raise errors.LocalEntryNotFoundError(repository)
-        except errors.LocalEntryNotFoundError:
-            folder = hub.snapshot_download(repository, allow_patterns=_HUB_FILES)
-    except errors.RepositoryNotFoundError as error:
-        raise ModelNotFound(f"{_not_found(repository)}, nor is there such a hub repository") from error
-    except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError) as error:
-        raise DownloadError(
-            f"hub model {repository!r} is not in the local hub cache and could not be downloaded ({error}); "
-            "check the network, or give the path of a local .gguf file or model folder"
-        ) from error
-    return _folder(Path(folder), repository)
+            folder = hub.snapshot_download(
+                repository,
+                allow_patterns=_HUB_FILES,
+                ignore_patterns=_HUB_DUPLICATES,
+                local_files_only=is_local,
+            )
+        except errors.RepositoryNotFoundError as error:
+            raise ModelNotFound(f"{_not_found(repository)}, nor is there such a hub repository") from error
+        except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError) as error:
+            reason = error
+            continue
+        if any(Path(folder).glob("*.safetensors")):  # another program may have fetched some small files only
+            return _folder(Path(folder), repository)
+    raise DownloadError(
+        f"hub model {repository!r} is not in the local hub cache and could not be downloaded ({reason}); check the "
+        "network, or give the path of a local .gguf file or model folder"
+    )
 
 
 def _not_found(text: str) -> str:

@@ -1,0 +1,120 @@
+"""From what a user types to a model's files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sgrt.checkpoint.location import CheckpointFormat, resolve
+from sgrt.checkpoint.published_model import PUBLISHED_MODELS
+from sgrt.checkpoint.store import models_directory
+from sgrt.errors import ModelNotFound
+
+LOOK_UP = """
+import sys
+from sgrt.checkpoint.location import resolve
+from sgrt.errors import ModelError
+try:
+    print("found", resolve(sys.argv[1]).path)
+except ModelError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def looked_up_offline(name: str, hub_home: Path) -> str:
+    environment = os.environ | {
+        "HF_HOME": str(hub_home),
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK_UP, name],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_a_gguf_file_is_a_model(tmp_path: Path) -> None:
+    path = tmp_path / "My-Model.Q4_0.gguf"
+    path.touch()
+    found = resolve(path)
+    assert (found.name, found.path, found.format) == ("My-Model.Q4_0", path, CheckpointFormat.GGUF)
+    assert resolve(str(path)) == found
+
+
+def test_a_folder_with_a_configuration_is_a_model(tmp_path: Path) -> None:
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    found = resolve(folder)
+    assert (found.name, found.path, found.format) == ("my-model", folder, CheckpointFormat.FOLDER)
+
+
+def test_a_home_directory_may_be_abbreviated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a.gguf").touch()
+    assert resolve("~/a.gguf").path == tmp_path / "a.gguf"
+
+
+def test_a_pulled_model_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(ModelNotFound, match=r"'smollm2' is not at .*: run `sgrt pull smollm2` first"):
+        resolve("smollm2")
+    model = PUBLISHED_MODELS["smollm2"]
+    path = tmp_path / "sgrt" / "models" / model.file_name
+    path.parent.mkdir(parents=True)
+    path.touch()
+    with pytest.raises(ModelNotFound, match="sgrt pull smollm2"):  # not whole
+        resolve("smollm2")
+    os.truncate(path, model.size)
+    found = resolve("smollm2")
+    assert (found.name, found.path, found.format) == ("smollm2", path, CheckpointFormat.GGUF)
+
+
+def test_models_lie_under_the_cache_directory_of_the_user() -> None:
+    assert models_directory({"XDG_CACHE_HOME": "/elsewhere"}) == Path("/elsewhere/sgrt/models")
+    assert models_directory({}) == Path.home() / ".cache/sgrt/models"
+    assert models_directory({"XDG_CACHE_HOME": "relative"}) == Path.home() / ".cache/sgrt/models"
+
+
+def test_what_is_not_found_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match=r"no model 'nothing'.*known name \(smollm2\)"):
+        resolve("nothing")
+    with pytest.raises(ModelNotFound, match="no model"):
+        resolve(tmp_path / "absent" / "model.gguf")
+    (tmp_path / "weights.bin").touch()
+    with pytest.raises(ModelNotFound, match=r"must be a .gguf file"):
+        resolve(tmp_path / "weights.bin")
+    (tmp_path / "inside.gguf").touch()
+    with pytest.raises(ModelNotFound, match=r"no config.json; it holds inside.gguf: name that file"):
+        resolve(tmp_path)
+
+
+def test_a_hub_model_in_the_local_cache_needs_no_network(tmp_path: Path) -> None:
+    pytest.importorskip("huggingface_hub", reason="the extra `hub` is not installed")
+    repository = tmp_path / "hub" / "models--someone--something"
+    snapshot = repository / "snapshots" / ("0" * 40)
+    snapshot.mkdir(parents=True)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("0" * 40)
+    (snapshot / "config.json").write_text("{}")
+    assert looked_up_offline("someone/something", tmp_path).startswith(
+        "DownloadError"
+    )  # its weights are not there
+    (snapshot / "model.safetensors").touch()
+    assert looked_up_offline("someone/something", tmp_path) == f"found {snapshot}\n"
+
+
+def test_a_hub_model_that_cannot_be_fetched_offline_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("huggingface_hub", reason="the extra `hub` is not installed")
+    said = looked_up_offline("someone/absent", tmp_path)
+    assert said.startswith("DownloadError hub model 'someone/absent' is not in the local hub cache")
+    assert "check the network" in said
