@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,10 +38,10 @@ class KVPool:
 
     def __init__(self, shape: PoolShape, *, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
         self.shape = shape
-        self._storage: Tensor = torch.zeros(
+        self._storage: Tensor = _untouched_zeros(
             (shape.num_layers, 2, shape.num_pages, shape.page_tokens, shape.kv_heads, shape.head_dim),
             dtype=dtype,
-            device=device,
+            device=torch.device(device),
         )
         self.layers: tuple[PagedLayer, ...] = tuple(
             PagedLayer(keys=layer[0], values=layer[1]) for layer in self._storage
@@ -64,3 +66,15 @@ class KVPool:
         """For each `(source, target, num_tokens)` copy the first tokens of a page, in all layers, in order."""
         for source, target, num_tokens in copies:
             self._storage[:, :, target, :num_tokens] = self._storage[:, :, source, :num_tokens]
+
+
+def _untouched_zeros(size: tuple[int, ...], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Zeros that take no memory until they are written.
+
+    numpy asks the system for zeroed memory; torch asks for memory and then writes zeros, which for a pool of
+    several GB takes seconds and all of it.
+    """
+    if device.type != "cpu":
+        return torch.zeros(size, dtype=dtype, device=device)
+    storage = np.zeros(math.prod(size) * dtype.itemsize, dtype=np.uint8)
+    return torch.from_numpy(storage).view(dtype).view(size)
