@@ -118,7 +118,7 @@ async def _body_on_loop(body: Body, state: State[Any], pool: Executor | None) ->
         return
     context = contextvars.copy_context()
     loop = asyncio.get_running_loop()
-    work = loop.run_in_executor(pool, context.run, run_sync, body, state)
+    work = loop.run_in_executor(pool, lambda: context.run(run_sync, body, state))
     try:
         await asyncio.shield(work)
     except asyncio.CancelledError:

@@ -123,6 +123,11 @@ def gen(
     return generation(name, type, schema=schema, n=n, options=options)
 
 
+def retry_until(generation: Gen[T], accept: Callable[[T], bool], *, attempts: int = 5) -> Gen[T]:
+    """The generation, drawn again with another seed until `accept(value)`; see `Gen.until`."""
+    return generation.until(accept, attempts=attempts)
+
+
 def generation(
     name: str, annotation: object, *, schema: object, n: int | None, options: GenOptions
 ) -> Gen[Any]:

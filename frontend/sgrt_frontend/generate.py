@@ -56,6 +56,7 @@ class Generation:
         call = self._call(before, healed)
         total = NOTHING_USED
         seconds = 0.0
+        refusal: Exception | None = None
         for attempt in range(self.gen.attempts):
             seeded = replace(call, sampling=replace(call.sampling, seed=self._seed(attempt)))
             generated = await self.run.caller.generate(seeded, self._on_chunk(healed))

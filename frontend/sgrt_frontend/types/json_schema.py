@@ -129,7 +129,7 @@ def _portable_typed_dict(annotation: TypeForm) -> TypeForm:
     for name, hint in hints.items():
         inner = _portable(_without_requirement(hint))
         # With postponed annotations `__required_keys__` does not know of NotRequired.
-        is_required = name in required and get_origin(hint) not in (typing.NotRequired,)
+        is_required = name in required and not _is_marked(hint, typing.NotRequired)
         fields[name] = (
             typing_extensions.Required[inner] if is_required else typing_extensions.NotRequired[inner]
         )
@@ -137,6 +137,11 @@ def _portable_typed_dict(annotation: TypeForm) -> TypeForm:
 
 
 def _without_requirement(hint: object) -> object:
-    if get_origin(hint) in (typing.Required, typing.NotRequired):
+    if _is_marked(hint, typing.Required) or _is_marked(hint, typing.NotRequired):
         return get_args(hint)[0]
     return hint
+
+
+def _is_marked(hint: object, marker: object) -> bool:
+    origin: object = get_origin(hint)
+    return origin is marker
