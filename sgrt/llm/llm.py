@@ -1,189 +1,34 @@
-"""Batch generation under the names that programs written for vLLM use: change the import, keep the program.
-
-    from sgrt import LLM, SamplingParams
-
-What has no counterpart here is refused by name, never ignored, unless it could not change a result.
-"""
+"""Batch generation under the names that programs written for vLLM use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from types import TracebackType
-from typing import Literal, Self, TypeVar
-
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from typing import Self
 
 from sgrt.config import ComputeMode, EngineConfig, KvCacheDtype
 from sgrt.engine.completion import Completion
 from sgrt.engine.engine import Engine
 from sgrt.errors import InvalidRequest
+from sgrt.llm.keywords import check_others, one_of
+from sgrt.llm.outputs import CompletionOutput, Logprob, RequestOutput
+from sgrt.llm.progress import progress_bar
+from sgrt.llm.sampling_params import SamplingParams
 from sgrt_frontend.call import Call, StopReason
 from sgrt_frontend.call import SamplingParams as CallParams
-from sgrt_grammars.constraint import (
-    Choice,
-    Constraint,
-    ContextFree,
-    GrammarDialect,
-    JsonObject,
-    JsonSchema,
-    Regex,
-)
 
-T = TypeVar("T")
-
-_HARMLESS = frozenset(
-    {"trust_remote_code", "enforce_eager", "disable_log_stats", "swap_space", "disable_custom_all_reduce"}
-)
-_MUST_BE: Mapping[str, tuple[object, ...]] = {
-    "tensor_parallel_size": (1,),
-    "pipeline_parallel_size": (1,),
-    "tokenizer": (None,),
-    "tokenizer_mode": ("auto",),
-    "quantization": (None, "gguf"),
-    "load_format": ("auto", "gguf"),
-    "enable_chunked_prefill": (True,),
-    "enable_lora": (False,),
-}
 _KV_DTYPES: Mapping[str, KvCacheDtype] = {"auto": "auto", "bfloat16": "bf16", "float32": "float32"}
 _COMPUTE: Mapping[str, ComputeMode] = {"auto": "auto", "float32": "float32"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingParams:
-    """How outputs are drawn; names and defaults are vLLM's.
-
-    `constraint` takes any constraint of `sgrt_grammars`. Presence and frequency penalties count generated
-    tokens, the repetition penalty those of the prompt as well. `logprobs=k` returns the k best of the model's own
-    distribution. A request whose `max_tokens` exceed the context ends where the context does.
-    """
-
-    n: int = 1
-    max_tokens: int | None = 16
-    min_tokens: int = 0
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    logit_bias: Mapping[int, float] | None = None
-    seed: int | None = None
-    stop: str | Sequence[str] | None = None
-    stop_token_ids: Sequence[int] | None = None
-    include_stop_str_in_output: bool = False
-    ignore_eos: bool = False
-    logprobs: int | None = None
-    skip_special_tokens: Literal[True] = True
-    detokenize: Literal[True] = True
-    structured_outputs: StructuredOutputsParams | None = None
-    constraint: Constraint | None = None
-
-    def __post_init__(self) -> None:
-        if not (self.skip_special_tokens and self.detokenize):
-            raise InvalidRequest(
-                "skip_special_tokens and detokenize: only True is supported", param="detokenize"
-            )
-        if self.structured_outputs is not None and self.constraint is not None:
-            raise InvalidRequest("constraint: give either it or structured_outputs", param="constraint")
-        self.for_call(room=self.max_tokens or 0)
-
-    def for_call(self, *, room: int) -> CallParams:
-        """The engine's own parameters for a prompt behind which the context has `room` tokens."""
-        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
-        return CallParams(
-            n=self.n,
-            max_tokens=room if self.max_tokens is None else min(self.max_tokens, room),
-            min_tokens=min(self.min_tokens, room) if self.max_tokens is None else self.min_tokens,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            top_k=max(0, self.top_k),
-            min_p=self.min_p,
-            repetition_penalty=self.repetition_penalty,
-            presence_penalty=self.presence_penalty,
-            frequency_penalty=self.frequency_penalty,
-            logit_bias=tuple((self.logit_bias or {}).items()),
-            seed=self.seed,
-            stop=stop,
-            stop_token_ids=tuple(self.stop_token_ids or ()),
-            include_stop=self.include_stop_str_in_output,
-            ignore_eos=self.ignore_eos,
-            logprobs=self.logprobs,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StructuredOutputsParams:
-    """The shape of an output; exactly one field is set. `json` is a schema as text."""
-
-    json: str | None = None
-    regex: str | None = None
-    choice: Sequence[str] | None = None
-    grammar: str | None = None
-    json_object: bool | None = None
-
-    def __post_init__(self) -> None:
-        if sum(1 for each in fields(self) if getattr(self, each.name)) != 1:
-            names = ", ".join(each.name for each in fields(self))
-            raise InvalidRequest(
-                f"structured_outputs: set exactly one of {names}", param="structured_outputs"
-            )
-
-    def constraint(self) -> Constraint:
-        """The constraint meant."""
-        if self.json:
-            return JsonSchema(text=self.json)
-        if self.regex:
-            return Regex(pattern=self.regex)
-        if self.choice:
-            return Choice(options=tuple(self.choice))
-        if self.grammar:
-            return ContextFree(text=self.grammar, dialect=GrammarDialect.LARK)
-        return JsonObject()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logprob:
-    """The log-probability of a token, its place among all (1 is the best), and its text."""
-
-    logprob: float
-    rank: int | None
-    decoded_token: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionOutput:
-    """One output. `finish_reason` is "stop", "length" or "abort"; `stop_reason` the stop string or token, if any."""
-
-    index: int
-    text: str
-    token_ids: list[int]
-    finish_reason: str
-    stop_reason: str | int | None
-    cumulative_logprob: float | None = None
-    logprobs: list[dict[int, Logprob]] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestOutput:
-    """A prompt and its outputs."""
-
-    request_id: str
-    prompt: str | None
-    prompt_token_ids: list[int]
-    outputs: list[CompletionOutput] = field(default_factory=list)
-    num_cached_tokens: int = 0
-    finished: bool = True
-
+_FINISH_REASONS = {
+    StopReason.END_OF_TEXT: "stop",
+    StopReason.STOP_STRING: "stop",
+    StopReason.STOP_TOKEN: "stop",
+    StopReason.BUDGET: "stop",
+    StopReason.LENGTH: "length",
+    StopReason.CANCELLED: "abort",
+    StopReason.DEADLINE: "abort",
+}
 
 Prompt = str | Sequence[int] | Mapping[str, object]
 
@@ -214,7 +59,7 @@ class LLM:
             InvalidRequest: a keyword is unknown or has a value that is not supported; the message names it.
             ModelError: the model cannot be found, read or run.
         """
-        _check_others(others)
+        check_others(others)
         default = EngineConfig()
         self._engine = Engine.from_config(
             EngineConfig(
@@ -225,14 +70,22 @@ class LLM:
                 step_tokens=max_num_batched_tokens or max(default.step_tokens, max_num_seqs + block_size),
                 memory_fraction=gpu_memory_utilization or default.memory_fraction,
                 page_tokens=block_size,
-                compute=_one_of("dtype", dtype, _COMPUTE),
-                kv_cache_dtype=_one_of("kv_cache_dtype", kv_cache_dtype, _KV_DTYPES),
+                compute=one_of("dtype", dtype, _COMPUTE),
+                kv_cache_dtype=one_of("kv_cache_dtype", kv_cache_dtype, _KV_DTYPES),
                 seed=seed,
                 device=device,
                 threads=threads,
             )
         )
         self._num_requests = 0
+
+    @classmethod
+    def from_engine(cls, engine: Engine) -> Self:
+        """Batches on an engine that is there already; closing this closes it."""
+        llm = cls.__new__(cls)
+        llm._engine = engine
+        llm._num_requests = 0
+        return llm
 
     @property
     def engine(self) -> Engine:
@@ -254,7 +107,7 @@ class LLM:
         Raises:
             InvalidRequest: a prompt or a parameter is wrong; nothing runs then.
         """
-        listed = [prompts] if isinstance(prompts, str | Mapping) or _is_tokens(prompts) else list(prompts)
+        listed = _listed(prompts)
         texts = [_text(prompt) for prompt in listed]
         tokens = [self._tokens(prompt) for prompt in listed]
         return self._run(texts, tokens, sampling_params, use_tqdm=use_tqdm)
@@ -322,7 +175,7 @@ class LLM:
                 f"sampling_params: {len(params)} given for {len(prompts)} prompts", param="sampling_params"
             )
         calls = [self._call(prompt, param) for prompt, param in zip(prompts, params, strict=True)]
-        with ExitStack() as running, _progress(len(calls), is_shown=use_tqdm) as bar:
+        with ExitStack() as running, progress_bar(len(calls), is_shown=use_tqdm) as bar:
             streams = [running.enter_context(self._engine.submit(call)) for call in calls]
             results = []
             for text, call, param, stream in zip(texts, calls, params, streams, strict=True):
@@ -387,52 +240,6 @@ class LLM:
         return positions
 
 
-_FINISH_REASONS = {
-    StopReason.END_OF_TEXT: "stop",
-    StopReason.STOP_STRING: "stop",
-    StopReason.STOP_TOKEN: "stop",
-    StopReason.BUDGET: "stop",
-    StopReason.LENGTH: "length",
-    StopReason.CANCELLED: "abort",
-    StopReason.DEADLINE: "abort",
-}
-
-
-class _Bar:
-    """Counts finished prompts and tokens."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress = progress
-        self._task = progress.add_task("prompts", total=total, rate="") if progress is not None else None
-        self._tokens = 0
-
-    def advance(self, tokens: int) -> None:
-        """One prompt is done, with this many output tokens."""
-        self._tokens += tokens
-        if self._progress is not None and self._task is not None:
-            task = self._progress.tasks[0]
-            seconds = task.elapsed or 0.0
-            rate = f"{self._tokens / seconds:.0f} tokens/s" if seconds else ""
-            self._progress.update(self._task, advance=1, rate=rate)
-
-
-@contextmanager
-def _progress(total: int, *, is_shown: bool) -> Iterator[_Bar]:
-    if not is_shown:
-        yield _Bar(None, total)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[rate]}"),
-    )
-    with Progress(*columns, transient=True) as progress:
-        yield _Bar(progress, total)
-
-
 def _is_tokens(prompt: object) -> bool:
     return (
         isinstance(prompt, Sequence)
@@ -446,23 +253,12 @@ def _text(prompt: Prompt) -> str | None:
     return given if isinstance(given, str) else None
 
 
-def _one_of(name: str, value: str, known: Mapping[str, T]) -> T:
-    if value not in known:
-        raise InvalidRequest(f"{name}: must be one of {', '.join(known)}, not {value!r}", param=name)
-    return known[value]
-
-
-def _check_others(others: Mapping[str, object]) -> None:
-    for name, value in others.items():
-        if name in _HARMLESS:
-            continue
-        if name not in _MUST_BE:
-            raise InvalidRequest(
-                f"{name}: LLM does not know this keyword; it takes model, enable_prefix_caching, max_model_len, "
-                "max_num_seqs, max_num_batched_tokens, gpu_memory_utilization, block_size, dtype, kv_cache_dtype, "
-                "seed, device, threads",
-                param=name,
-            )
-        if value not in _MUST_BE[name]:
-            allowed = " or ".join(map(repr, _MUST_BE[name]))
-            raise InvalidRequest(f"{name}: only {allowed} is supported, not {value!r}", param=name)
+def _listed(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
+    if isinstance(prompts, str | Mapping):
+        return [prompts]
+    if prompts and _is_tokens(prompts):
+        return [[token for token in prompts if isinstance(token, int)]]
+    listed = [prompt for prompt in prompts if not isinstance(prompt, int)]
+    if len(listed) < len(prompts):
+        raise InvalidRequest("prompts: token ids and prompts are mixed in one list", param="prompts")
+    return listed
