@@ -12,6 +12,7 @@ _SECONDS = (
 )  # fmt: skip
 _TOKENS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5)
 _WINDOW_S = 60.0
+_LOOK_S = 1.0
 
 StatsReader = Callable[[], Mapping[str, float]]
 
@@ -55,6 +56,9 @@ class ServerMetrics:
 
     def __init__(self, *, model: str, clock: Callable[[], float], read_engine: StatsReader) -> None:
         self._labels = (("model_name", model),)
+        self._clock = clock
+        self._last_look = (clock(), 0.0)
+        self._busy = 0.0
         self._read_engine = read_engine
         self.ttft = Histogram("sgrt:time_to_first_token_seconds", "Seconds to the first token.", _SECONDS)
         self.inter_token = Histogram("sgrt:inter_token_latency_seconds", "Seconds between tokens.", _SECONDS)
@@ -116,13 +120,24 @@ class ServerMetrics:
     def expose(self) -> str:
         """All metrics as text."""
         stats = self._read_engine()
+        theirs = _engine_metrics(stats)
+        known = {metric.name for metric in theirs}  # what the engine counts itself it counts better
         own = [value for value in vars(self).values() if isinstance(value, Counter | Gauge | Histogram)]
-        return expose([*own, *self._plain(stats), *_engine_metrics(stats)], self._labels)
+        ours = [metric for metric in own if metric.name not in known]
+        return expose([*ours, *self._plain(stats), *theirs], self._labels)
+
+    def _busy_share(self, forward_s: float) -> float:
+        """The share of the time since the last look in which the device ran forward passes."""
+        now, (then, before_s) = self._clock(), self._last_look
+        if now - then > _LOOK_S:
+            self._last_look = (now, forward_s)
+            self._busy = min(1.0, (forward_s - before_s) / (now - then))
+        return self._busy
 
     def _plain(self, stats: Mapping[str, float]) -> list[Metric]:
         """The seven figures people look at first, under the names they use, over the last minute."""
         waiting = stats.get("num_requests_waiting", 0.0)
-        busy = stats.get("gpu_utilization", 0.0)
+        busy = self._busy_share(stats.get("forward_seconds_total", 0.0))
         return [
             Gauge("ttft", "Mean seconds to the first token, last minute.", lambda: self._recent_ttft.mean),
             Gauge("tpot", "Mean seconds per output token, last minute.", lambda: self._recent_tpot.mean),
@@ -147,7 +162,7 @@ def _engine_metrics(stats: Mapping[str, float]) -> list[Metric]:
             counter = Counter(f"sgrt:{name}", "Counted by the engine.")
             counter.add(value)
             metrics.append(counter)
-        elif name not in ("gpu_utilization",):
+        else:
             gauge = Gauge(f"sgrt:{name}", "Read from the engine.")
             gauge.add(value)
             metrics.append(gauge)

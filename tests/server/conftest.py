@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # tests import server_client by its own name
-
 from server_client import Client, PieceBackend
 
 from sgrt.server.app import create_app
