@@ -11,6 +11,7 @@ from sgrt_grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
 from sgrt_grammars.expression import Concatenation, Deferred, Expression, Literal
 from sgrt_grammars.regex.language import NOTHING as NO_TEXT
 from sgrt_grammars.regex.spelling import alternation
+from sgrt_grammars.schema.any_order_text import AnyOrderText
 from sgrt_grammars.schema.array_text import ArrayText
 from sgrt_grammars.schema.check import Checker, combine_all, is_combining
 from sgrt_grammars.schema.document import Document
@@ -34,7 +35,7 @@ def schema_expression(constraint: JsonSchema) -> Expression:
     root = evaluator.root
     if is_combining(checker.found):
         combine_all(evaluator, root, _check_shape)
-    if root == NEVER or evaluator.pruned(evaluator.shape(root)).is_empty:
+    if root == NEVER or evaluator.emptiness.pruned(evaluator.shape(root)).is_empty:
         raise UnsatisfiableConstraint("no value is valid against the schema")
     writer = _Writer(evaluator=evaluator, whitespace=constraint.whitespace, order=constraint.order)
     return writer.document(root)
@@ -102,5 +103,6 @@ class _Writer:
         for index, array in enumerate(shape.arrays):
             options.append(ArrayText(shape=array, key=(key, index), values=self).expression())
         for index, one in enumerate(shape.objects):
-            options.append(ObjectText(shape=one, key=(key, index), values=self).expression())
+            writer = ObjectText if self.order is PropertyOrder.SCHEMA else AnyOrderText
+            options.append(writer(shape=one, key=(key, index), values=self).expression())
         return alternation(options)

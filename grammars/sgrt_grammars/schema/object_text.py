@@ -38,17 +38,19 @@ class Progress:
 
     `index`: members before it are written or passed over. `size`: properties so far, as far as a bound cares.
     `marks`: present keys that an implication looks at. `counts`: of the shape's counters.
+    `written`: the members that stand already, by bits, where the order is free.
     """
 
     index: int = 0
     size: int = 0
     marks: frozenset[str] = frozenset()
     counts: tuple[int, ...] = ()
+    written: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class KeySpace:
-    """Free keys of a language, the formula of their values, and the counters they may count for."""
+    """Free keys of a language, and the formula of their values."""
 
     keys: Language
     value: Formula
@@ -62,12 +64,14 @@ class ObjectText:
     key: Hashable
     values: Values
     _names: list[str] = field(init=False)
+    _places: dict[str, int] = field(init=False)
     _required_after: list[int] = field(init=False)
     _watched: frozenset[str] = field(init=False)
     _spaces: list[KeySpace] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._names = list(self.shape.members)
+        self._places = {name: index for index, name in enumerate(self._names)}
         involved = {name for one in self.shape.implications for name in (one.trigger, *one.needed)}
         self._watched = frozenset(involved)
         self._required_after = [0] * (len(self._names) + 1)
@@ -105,11 +109,7 @@ class ObjectText:
             Concatenation((Literal(quoted(name)), between, self.values.value(value), self._after(after)))
             for name, value, after in self._members(progress)
         ]
-        if self._may_leave_members(progress):
-            free = self._free(progress)
-            if free is not NOTHING:
-                options.append(free)
-        return alternation(options)
+        return alternation(options + self._free_options(progress))
 
     def _members(self, progress: Progress) -> Iterator[tuple[str, Formula, Progress]]:
         """The members that may be written now: all up to the first that must not be passed over."""
@@ -174,11 +174,13 @@ class ObjectText:
 
     # Free keys: never twice the same one, split by the rules that speak about them.
 
-    def _free(self, progress: Progress) -> Expression:
-        if not self._has_room(progress.size + 1) or not self._key_spaces():
-            return NOTHING
+    def _free_options(self, progress: Progress) -> list[Expression]:
+        """Free keys, when no member has to come before them."""
+        is_reached = self._may_leave_members(progress) and self._has_room(progress.size + 1)
+        if not is_reached or not self._key_spaces():
+            return []
         start = replace(progress, index=len(self._names), marks=frozenset())
-        return Deferred((self.key, "free", start), partial(self._build_free, start))
+        return [Deferred((self.key, "free", start), partial(self._build_free, start))]
 
     def _build_free(self, progress: Progress) -> Expression:
         blank = space(self.values.whitespace)

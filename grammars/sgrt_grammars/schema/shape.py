@@ -66,7 +66,7 @@ def intersect(one: Shape, other: Shape) -> Shape:
     return Shape(
         null=one.null and other.null,
         booleans=one.booleans & other.booleans,
-        numbers=_limited(intersect_numbers(one.numbers, other.numbers)),
+        numbers=limited(intersect_numbers(one.numbers, other.numbers)),
         strings=both(one.strings, other.strings),
         arrays=_product(one.arrays, other.arrays, intersect_arrays, ANY_ARRAY),
         objects=_product(one.objects, other.objects, intersect_objects, ANY_OBJECT),
@@ -85,7 +85,7 @@ def unite(shapes: Iterable[Shape]) -> Shape:
         union = Shape(
             null=union.null or shape.null,
             booleans=union.booleans | shape.booleans,
-            numbers=_limited(unite_numbers(union.numbers, shape.numbers)),
+            numbers=limited(unite_numbers(union.numbers, shape.numbers)),
             strings=either(union.strings, shape.strings),
             arrays=_distinct((*union.arrays, *shape.arrays), ANY_ARRAY),
             objects=_distinct((*union.objects, *shape.objects), ANY_OBJECT),
@@ -104,7 +104,7 @@ def complement(shape: Shape) -> Shape:
     return Shape(
         null=not shape.null,
         booleans=BOTH_BOOLEANS - shape.booleans,
-        numbers=_limited(complement_numbers(shape.numbers)),
+        numbers=limited(complement_numbers(shape.numbers)),
         strings=outside(shape.strings),
         arrays=arrays,
         objects=objects,
@@ -145,7 +145,8 @@ def _distinct(shapes: tuple[_Conjunction, ...], everything: _Conjunction) -> tup
 _Item = TypeVar("_Item")
 
 
-def _limited(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
+def limited(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
+    """The items, if there are not too many of them."""
     if len(items) > MAX_ALTERNATIVES * 10:
         raise _too_many()
     return items

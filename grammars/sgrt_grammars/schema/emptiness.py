@@ -1,0 +1,89 @@
+"""Which shapes are evidently empty, and the difference of shapes, which relies on it to stay small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from sgrt_grammars.schema.arrays import ArrayShape, complement_array, intersect_arrays
+from sgrt_grammars.schema.formula import ALWAYS, NEVER, Formula, conjunction
+from sgrt_grammars.schema.objects import ObjectShape, complement_object, intersect_objects
+from sgrt_grammars.schema.shape import NO_VALUE, Shape, complement, intersect, limited
+
+_MAX_DEPTH = 4
+
+
+@dataclass(slots=True)
+class Emptiness:
+    """Looks into members and items, a few levels deep. A doubtful shape counts as not empty."""
+
+    shape: Callable[[Formula], Shape]
+    _known: dict[Formula, bool] = field(default_factory=dict)
+
+    def pruned(self, shape: Shape) -> Shape:
+        """The same values, without conjunctions that are evidently empty."""
+        arrays = tuple(one for one in shape.arrays if not self.is_void_array(one))
+        objects = tuple(one for one in shape.objects if not self.is_void_object(one))
+        return replace(shape, arrays=arrays, objects=objects)
+
+    def difference(self, one: Shape, other: Shape) -> Shape:
+        """Values of `one` that are not in `other`, taking away one conjunction after the other."""
+        if one.is_empty or other.is_empty:
+            return one
+        rest = intersect(replace(one, arrays=(), objects=()), complement(replace(other, arrays=(), objects=())))
+        arrays, objects = one.arrays, one.objects
+        for array in other.arrays:
+            arrays = limited(tuple(left for part in arrays for left in self._without_array(part, array)))
+        for taken in other.objects:
+            objects = limited(tuple(left for part in objects for left in self._without_object(part, taken)))
+        found = replace(rest, arrays=arrays, objects=objects)
+        return NO_VALUE if found.is_empty else found
+
+    def _without_array(self, one: ArrayShape, other: ArrayShape) -> list[ArrayShape]:
+        if self.is_void_array(intersect_arrays(one, other)):
+            return [one]
+        found = [intersect_arrays(one, part) for part in complement_array(other)]
+        return [part for part in found if not self.is_void_array(part)]
+
+    def _without_object(self, one: ObjectShape, other: ObjectShape) -> list[ObjectShape]:
+        if self.is_void_object(intersect_objects(one, other)):
+            return [one]
+        found = [intersect_objects(one, part) for part in complement_object(other)]
+        return [part for part in found if not self.is_void_object(part)]
+
+    def is_void_array(self, shape: ArrayShape, depth: int = 0) -> bool:
+        """Whether evidently no array belongs."""
+        if shape.is_empty:
+            return True
+        count = min(shape.minimum, len(shape.prefix) + 1)
+        if any(self._is_void(shape.item(index), depth + 1) for index in range(count)):
+            return True
+        return any(
+            one.minimum > 0
+            and all(
+                self._is_void(conjunction(item, one.item), depth + 1)
+                for item in (*shape.prefix[one.start :], shape.rest)
+            )
+            for one in shape.contains
+        )
+
+    def is_void_object(self, shape: ObjectShape, depth: int = 0) -> bool:
+        """Whether evidently no object belongs."""
+        return shape.is_empty or any(self._is_void(shape.members[name].value, depth + 1) for name in shape.required)
+
+    def _is_void(self, formula: Formula, depth: int) -> bool:
+        if formula in (ALWAYS, NEVER) or depth > _MAX_DEPTH:
+            return formula == NEVER
+        known = self._known.get(formula)
+        if known is None:
+            self._known[formula] = False  # while it is being looked at: recursion is not evidently empty
+            known = self._known[formula] = self._is_void_shape(self.shape(formula), depth)
+        return known
+
+    def _is_void_shape(self, shape: Shape, depth: int) -> bool:
+        if shape.is_empty:
+            return True
+        if not replace(shape, arrays=(), objects=()).is_empty:
+            return False
+        arrays = all(self.is_void_array(one, depth) for one in shape.arrays)
+        return arrays and all(self.is_void_object(one, depth) for one in shape.objects)
