@@ -20,21 +20,44 @@ if TYPE_CHECKING:
     from sgrt_frontend.call import Role as Role
     from sgrt_frontend.call import StopReason as StopReason
     from sgrt_frontend.call import Usage as Usage
+    from sgrt_frontend.errors import Cancelled as Cancelled
+    from sgrt_frontend.errors import ConstraintError as ConstraintError
+    from sgrt_frontend.errors import DeadlineExceeded as DeadlineExceeded
+    from sgrt_frontend.errors import InvalidRequest as InvalidRequest
+    from sgrt_frontend.errors import ProgramError as ProgramError
     from sgrt_frontend.errors import SgrtError as SgrtError
+    from sgrt_frontend.events import Delta as Delta
+    from sgrt_frontend.events import Done as Done
+    from sgrt_frontend.events import Partial as Partial
+    from sgrt_frontend.expression import Var as Var
     from sgrt_frontend.expression import assistant as assistant
     from sgrt_frontend.expression import image as image
     from sgrt_frontend.expression import mark as mark
     from sgrt_frontend.expression import system as system
     from sgrt_frontend.expression import tool as tool
     from sgrt_frontend.expression import user as user
+    from sgrt_frontend.gen import Gen as Gen
     from sgrt_frontend.gen import gen as gen
+    from sgrt_frontend.gen import retry_until as retry_until
     from sgrt_frontend.options import use_backend as use_backend
     from sgrt_frontend.program import Program as Program
     from sgrt_frontend.program import function as function
+    from sgrt_frontend.race import afirst_of as afirst_of
+    from sgrt_frontend.race import first_of as first_of
+    from sgrt_frontend.react import Answered as Answered
+    from sgrt_frontend.react import OutOfSteps as OutOfSteps
+    from sgrt_frontend.react import react as react
+    from sgrt_frontend.reasoning import reasoning as reasoning
+    from sgrt_frontend.scripted import Answer as Answer
     from sgrt_frontend.scripted import ScriptedBackend as ScriptedBackend
     from sgrt_frontend.select import Normalization as Normalization
     from sgrt_frontend.select import select as select
+    from sgrt_frontend.slot import Meta as Meta
+    from sgrt_frontend.state import Forks as Forks
     from sgrt_frontend.state import State as State
+    from sgrt_frontend.tools import Tool as Tool
+    from sgrt_frontend.tools import Toolbox as Toolbox
+    from sgrt_frontend.tools import ToolCall as ToolCall
 
 __version__ = "0.1.0"
 
@@ -49,21 +72,44 @@ _HOMES = {
     "Role": "sgrt_frontend.call",
     "StopReason": "sgrt_frontend.call",
     "Usage": "sgrt_frontend.call",
+    "Cancelled": "sgrt_frontend.errors",
+    "ConstraintError": "sgrt_frontend.errors",
+    "DeadlineExceeded": "sgrt_frontend.errors",
+    "InvalidRequest": "sgrt_frontend.errors",
+    "ProgramError": "sgrt_frontend.errors",
     "SgrtError": "sgrt_frontend.errors",
+    "Delta": "sgrt_frontend.events",
+    "Done": "sgrt_frontend.events",
+    "Partial": "sgrt_frontend.events",
+    "Var": "sgrt_frontend.expression",
     "assistant": "sgrt_frontend.expression",
     "image": "sgrt_frontend.expression",
     "mark": "sgrt_frontend.expression",
     "system": "sgrt_frontend.expression",
     "tool": "sgrt_frontend.expression",
     "user": "sgrt_frontend.expression",
+    "Gen": "sgrt_frontend.gen",
     "gen": "sgrt_frontend.gen",
+    "retry_until": "sgrt_frontend.gen",
     "use_backend": "sgrt_frontend.options",
     "Program": "sgrt_frontend.program",
     "function": "sgrt_frontend.program",
+    "afirst_of": "sgrt_frontend.race",
+    "first_of": "sgrt_frontend.race",
+    "Answered": "sgrt_frontend.react",
+    "OutOfSteps": "sgrt_frontend.react",
+    "react": "sgrt_frontend.react",
+    "reasoning": "sgrt_frontend.reasoning",
+    "Answer": "sgrt_frontend.scripted",
     "ScriptedBackend": "sgrt_frontend.scripted",
     "Normalization": "sgrt_frontend.select",
     "select": "sgrt_frontend.select",
+    "Meta": "sgrt_frontend.slot",
+    "Forks": "sgrt_frontend.state",
     "State": "sgrt_frontend.state",
+    "Tool": "sgrt_frontend.tools",
+    "ToolCall": "sgrt_frontend.tools",
+    "Toolbox": "sgrt_frontend.tools",
 }
 
 __all__ = [*_HOMES, "__version__"]

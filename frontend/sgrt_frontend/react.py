@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sgrt_frontend.errors import SgrtError
 from sgrt_frontend.gen import gen
 from sgrt_frontend.program import function
 from sgrt_frontend.state import State
-from sgrt_frontend.tools import Toolbox
+from sgrt_frontend.tools import Toolbox, ToolFunction
 
 INSTRUCTIONS = (
     "Answer the question with the help of tools. Each turn, write one line of thought and then one tool call as "
@@ -47,7 +47,7 @@ def finish(answer: str) -> str:
 async def react(
     s: State,
     question: str,
-    tools: Sequence[Callable[..., object]],
+    tools: Sequence[ToolFunction],
     max_steps: int = 6,
     max_tokens: int = 128,
 ) -> Answered:

@@ -6,14 +6,14 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, cast
+from typing import Generic, cast, overload
 
 from typing_extensions import TypeVar
 
 from sgrt_frontend.call import Role, Score, Usage
 from sgrt_frontend.chain import Link
 from sgrt_frontend.errors import DeadlineExceeded, InvalidRequest
-from sgrt_frontend.expression import Expression, Var, expression_of
+from sgrt_frontend.expression import Expression, Value, Var, expression_of
 from sgrt_frontend.rope import Rope
 from sgrt_frontend.run import Run
 from sgrt_frontend.scope import Scope
@@ -284,9 +284,13 @@ class Forks:
             state += item
         return self
 
-    def values(self, variable: str | Var[T]) -> list[T]:
+    @overload
+    def values(self, variable: Var[T]) -> list[T]: ...
+    @overload
+    def values(self, variable: str) -> list[Value]: ...
+    def values(self, variable: Var[T] | str) -> list[Value]:
         """The variable's value in every fork; waits for them."""
-        return [cast("T", state[variable]) for state in self._states]
+        return [state[variable] for state in self._states]
 
     def join(self, **missing: object) -> None:
         """Make every variable that the forks set a list on the parent, one value per fork, in order.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, Union
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, Protocol, Union
 
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic_core import to_jsonable_python
@@ -14,6 +14,16 @@ from typing_extensions import Unpack
 from sgrt_frontend.errors import InvalidRequest
 from sgrt_frontend.gen import CallOptions, Gen, gen
 from sgrt_frontend.types.json_schema import adapter_of, schema_of
+
+
+class ToolFunction(Protocol):
+    """A function of named, typed parameters; plain or async."""
+
+    __name__: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> object:  # noqa: ANN401 - any parameters
+        """Call it."""
+        ...
 
 
 class ToolCall(BaseModel):
@@ -32,7 +42,7 @@ class Tool:
         InvalidRequest: a parameter has no type, or takes any number of values.
     """
 
-    def __init__(self, function: Callable[..., object]) -> None:
+    def __init__(self, function: ToolFunction) -> None:
         self.function = function
         self.name = function.__name__
         self.description = inspect.getdoc(function) or ""
@@ -55,7 +65,7 @@ class Tool:
 class Toolbox:
     """Tools by name: `Toolbox([search, add])`."""
 
-    def __init__(self, functions: Iterable[Callable[..., object]]) -> None:
+    def __init__(self, functions: Iterable[ToolFunction]) -> None:
         self._tools: dict[str, Tool] = {}
         for function in functions:
             tool = Tool(function)
@@ -98,7 +108,7 @@ class Toolbox:
         )
 
 
-def _arguments_type(function: Callable[..., object]) -> type[BaseModel]:
+def _arguments_type(function: ToolFunction) -> type[BaseModel]:
     signature = inspect.signature(function, eval_str=True)
     fields: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():

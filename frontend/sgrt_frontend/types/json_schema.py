@@ -62,7 +62,7 @@ def schema_of(adapter: TypeAdapter[Any]) -> dict[str, object]:
     """
     try:
         schema = adapter.json_schema(schema_generator=_ClosedSchema)
-    except PydanticInvalidForJsonSchema as error:
+    except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
         raise InvalidRequest(f"type: {error.message}", param="type") from error
     cleaned = _clean(schema, is_schema=True)
     assert isinstance(cleaned, dict), "a schema is an object"
