@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sgrt.server import basics, native
+from sgrt.server import basics, native, responses
 from sgrt.server.chat import chat_completions
 from sgrt.server.completions import completions
 from sgrt.server.config import ServerConfig
@@ -30,6 +30,10 @@ ServiceHandler = Callable[[Service, Incoming], Awaitable[Reply]]
 _ROUTES: tuple[tuple[str, str, ServiceHandler], ...] = (
     ("POST", "/v1/chat/completions", chat_completions),
     ("POST", "/v1/completions", completions),
+    ("POST", "/v1/responses", responses.create_response),
+    ("GET", "/v1/responses/{response_id}", responses.read_response),
+    ("DELETE", "/v1/responses/{response_id}", responses.delete_response),
+    ("POST", "/v1/responses/{response_id}/cancel", responses.cancel_response),
     ("GET", "/v1/models", basics.models),
     ("GET", "/v1/models/{name:path}", basics.model),
     ("GET", "/health", basics.health),
@@ -72,6 +76,7 @@ def create_app(
                 limits=limits,
                 on_disconnect=service.metrics.disconnects.add,
             ),
+            methods=[method],
         )
         for method, path, handler in _ROUTES
     ]
@@ -127,7 +132,13 @@ def _route_label(path: str) -> str:
     """The route as a label: unknown paths share one, so that clients cannot grow the registry."""
     if path in _KNOWN_PATHS:
         return path
-    return "/v1/models/{name}" if path.startswith("/v1/models/") else "other"
+    for prefix, label in (
+        ("/v1/models/", "/v1/models/{name}"),
+        ("/v1/responses/", "/v1/responses/{response_id}"),
+    ):
+        if path.startswith(prefix):
+            return label
+    return "other"
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -90,6 +90,8 @@ def from_exception(error: Exception, *, constraint_param: str | None = None) -> 
     """
     if isinstance(error, ApiError):
         return error
+    if isinstance(error, ValidationError):
+        return from_validation(error)
     if isinstance(error, ConstraintError | GrammarError):
         return _from_constraint(error, constraint_param)
     if isinstance(error, ContextOverflow):

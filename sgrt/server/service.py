@@ -17,6 +17,7 @@ from sgrt.server.errors import ApiError, from_exception
 from sgrt.server.marks import Marks
 from sgrt.server.metrics import ServerMetrics
 from sgrt.server.prompts import Renderer, template_of
+from sgrt.server.response_store import ResponseStore
 from sgrt.server.tool_setup import choose_format, has_reasoning
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.call import Call, Chunk, Finish
@@ -72,6 +73,7 @@ class Service:
         self.has_reasoning = has_reasoning(self.format, config, backend)
         self.special_marks = self.marks.special_tokens(self.format) if self.format else {}
         self.renderer = Renderer(backend, self.format)
+        self.responses = ResponseStore(config.limits.stored_responses)
         self._tickets: dict[str, Ticket] = {}
 
     @property
@@ -134,7 +136,7 @@ class Service:
 
     def new_id(self, prefix: str) -> str:
         """A fresh id that no client can guess."""
-        return f"{prefix}-{secrets.token_hex(12)}"
+        return f"{prefix}{'_' if prefix == 'resp' else '-'}{secrets.token_hex(16)}"
 
     @contextmanager
     def ticket(self, prefix: str, owner: str) -> Iterator[Ticket]:
