@@ -12,7 +12,10 @@ from sgrt_grammars.errors import UnsatisfiableConstraint
 from sgrt_grammars.expression import Expression
 from sgrt_grammars.grammar import Automaton, Grammar
 from sgrt_grammars.limits import Limits
+from sgrt_grammars.native.core import NativeCore
+from sgrt_grammars.native.library import Library
 from sgrt_grammars.vocabulary import Vocabulary
+from sgrt_native import NativeUnavailable
 
 
 def lower(constraint: Constraint, vocabulary: Vocabulary) -> Expression:
@@ -30,6 +33,9 @@ class GrammarCompiler:
     Equal constraints give the same grammar while it is in the cache, which is least-recently-used and bounded in
     `cache_bytes`. When the shared automaton outgrows that bound, a fresh one is started; grammars that
     are still held keep theirs. Errors are not cached. Safe to call from several threads.
+
+    `native=None` takes the native automaton where a compiler is found and else the one in Python; True insists
+    on it (raises `NativeUnavailable`), False takes the one in Python. Both give the same masks.
     """
 
     def __init__(
@@ -50,8 +56,16 @@ class GrammarCompiler:
         self._automaton = self._fresh_automaton()
 
     def _fresh_automaton(self) -> Automaton:
-        core: Core = PythonCore(self.vocabulary, self._limits)
-        return Automaton(self.vocabulary, core, self._limits)
+        return Automaton(self.vocabulary, self._fresh_core(), self._limits)
+
+    def _fresh_core(self) -> Core:
+        if self._native is not False:
+            try:
+                return NativeCore(self.vocabulary, self._limits, Library())
+            except NativeUnavailable:
+                if self._native:
+                    raise
+        return PythonCore(self.vocabulary, self._limits)
 
     def compile(self, constraint: Constraint) -> Grammar:
         """The grammar of `constraint`. Raises a `GrammarError` that says what cannot be kept, and where."""

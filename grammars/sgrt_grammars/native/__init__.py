@@ -1,0 +1,1 @@
+"""The native automaton: C++ sources, and the bindings that make them a `Core`."""

@@ -1,0 +1,198 @@
+"""The native implementation of the automaton's seam."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgrt_grammars.automaton.build import DeferredTable
+from sgrt_grammars.expression import Expression
+from sgrt_grammars.limits import Limits
+from sgrt_grammars.mask import TokenMask, num_mask_words
+from sgrt_grammars.native.library import BUSY, NEEDS_UNFOLDING, Library
+from sgrt_grammars.native.program import program_of
+from sgrt_grammars.vocabulary import Vocabulary
+
+_ROOM = 4096
+
+
+class NativeCore:
+    """One native machine. Its calls lock it; only deferred expressions are built in Python, between calls."""
+
+    def __init__(self, vocabulary: Vocabulary, limits: Limits, library: Library) -> None:
+        self.library = library
+        self.vocabulary = vocabulary
+        self._limits = limits
+        self._deferred = DeferredTable()
+        self._unfolding = threading.Lock()
+        data, offsets = _joined(vocabulary)
+        ends = np.array(vocabulary.end_token_ids, np.int32)
+        machine = library.functions["machine"](
+            vocabulary.size,
+            data.ctypes.data,
+            offsets.ctypes.data,
+            ends.ctypes.data,
+            len(ends),
+            limits.max_states,
+            limits.max_mask_nodes,
+        )
+        if not machine:
+            raise MemoryError("no memory for the grammar automaton")
+        self.machine = machine
+        self._free = weakref.finalize(self, library.functions["machine_free"], machine)
+
+    def call(self, function: Callable[..., int], *arguments: object, given: int = 0) -> int:
+        """Call until no deferred expression is missing; codes become errors."""
+        while True:
+            result = function(*arguments)
+            if result >= 0 or result == BUSY:
+                return result
+            if result != NEEDS_UNFOLDING:
+                raise self.library.error(self.machine, result, given)
+            self._unfold()
+
+    def _unfold(self) -> None:
+        with self._unfolding:
+            number = self.library.functions["detail"](self.machine, 0)
+            program = program_of(self._deferred.build(number), self._deferred)
+            code = self.library.functions["define"](self.machine, number, program, len(program))
+        if code < 0:
+            raise self.library.error(self.machine, code)
+
+    def root(self, expression: Expression) -> int:
+        """Intern an expression."""
+        with self._unfolding:
+            program = program_of(expression, self._deferred)
+        return self.call(self.library.functions["build"], self.machine, program, len(program))
+
+    def cursor(self, root: int) -> NativeCursor:
+        """A position at the start of `root`."""
+        return NativeCursor(self, self.library.held["cursor"](self.machine, root))
+
+    def start_operation(self, time_s: float) -> None:
+        """Give the next operation a fresh budget."""
+        self.library.functions["start"](self.machine, time_s)
+
+    def is_alive(self, root: int) -> bool:
+        """Whether some text belongs to `root`."""
+        return bool(self.call(self.library.functions["is_alive"], self.machine, root))
+
+    def clear_masks(self) -> None:
+        """Forget cached masks."""
+        self.library.functions["clear_masks"](self.machine)
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held, roughly."""
+        return self.library.functions["bytes"](self.machine)
+
+    @property
+    def time_s(self) -> float:
+        """Seconds one operation may take."""
+        return self._limits.operation_time_s
+
+
+class NativeCursor:
+    """A native cursor, freed with this object."""
+
+    __slots__ = ("__weakref__", "_core", "_free", "_held", "_last_out", "_last_pointer", "handle")
+
+    def __init__(self, core: NativeCore, handle: int) -> None:
+        self._core = core
+        self._held = core.library.held
+        self.handle = handle
+        self._free = weakref.finalize(self, core.library.held["cursor_free"], handle)
+        self._free.atexit = False
+        self._last_out: TokenMask | None = None
+        self._last_pointer = 0
+
+    def fork(self) -> NativeCursor:
+        """An independent copy."""
+        return NativeCursor(self._core, self._held["cursor_fork"](self.handle))
+
+    def mask(self, row: TokenMask, remaining: int | None) -> None:
+        """Fill `row`."""
+        if row is not self._last_out:
+            if not (row.flags.c_contiguous and row.flags.writeable and row.dtype == np.uint32):
+                raise ValueError("a mask row must be a writable, contiguous array of uint32")
+            self._last_out, self._last_pointer = row, row.ctypes.data
+        if remaining is None:
+            if self._held["mask_at_hand"](self.handle, self._last_pointer) == 0:
+                return
+            remaining = -1
+        elif remaining < 0:
+            raise ValueError(f"a budget cannot be negative: {remaining}")
+        core = self._core
+        core.call(
+            core.library.functions["mask"],
+            self.handle,
+            self._last_pointer,
+            remaining,
+            core.time_s,
+            given=remaining,
+        )
+
+    def node_mask(self) -> tuple[int, TokenMask] | None:
+        """(id, row) of a mask that depends on no register."""
+        row: TokenMask = np.zeros(num_mask_words(self._core.vocabulary.size), np.uint32)
+        number = self._core.call(self._core.library.functions["node_mask"], self.handle, row.ctypes.data)
+        return None if number == BUSY else (number, row)
+
+    def advance(self, token: int) -> bool:
+        """Take `token` if it is allowed."""
+        result = self._held["advance"](self.handle, token)
+        if result < 0:
+            result = self._core.call(self._core.library.functions["advance"], self.handle, token)
+        return result == 1
+
+    def rollback(self, count: int) -> None:
+        """Take back `count` tokens."""
+        steps = self._held["num_steps"](self.handle)
+        if not 0 <= count <= steps:
+            raise ValueError(f"cannot roll back {count} of {steps} tokens")
+        self._held["rollback"](self.handle, count)
+
+    def _list(self, name: str) -> tuple[int, ...]:
+        function = self._core.library.functions[name]
+        room = _ROOM
+        while True:
+            out: NDArray[np.int32] = np.empty(room, np.int32)
+            count = self._core.call(function, self.handle, out.ctypes.data, room)
+            if count <= room:
+                return tuple(out[:count].tolist())
+            room = count
+
+    def witness(self) -> tuple[int, ...]:
+        """Tokens that complete the text."""
+        return self._list("witness")
+
+    def forced(self) -> tuple[int, ...]:
+        """Symbols that must follow."""
+        return self._list("forced")
+
+    def choices(self) -> list[int]:
+        """Symbols that may come next."""
+        return list(self._list("choices"))
+
+    @property
+    def is_accepting(self) -> bool:
+        """Whether the text may end here."""
+        return self._core.call(self._core.library.functions["is_accepting"], self.handle) == 1
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether nothing but the end can follow."""
+        return self._core.call(self._core.library.functions["is_exhausted"], self.handle) == 1
+
+
+def _joined(vocabulary: Vocabulary) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The text tokens' bytes one after the other, and where each starts (and the last ends)."""
+    ends = set(vocabulary.end_token_ids)
+    texts = [b"" if t is None or i in ends else t for i, t in enumerate(vocabulary.tokens)]
+    offsets: NDArray[np.int64] = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=offsets[1:])
+    return np.frombuffer(b"".join(texts) or b"\0", np.uint8), offsets

@@ -1,0 +1,157 @@
+// Budgets: what each allowed token costs to complete, and masks filtered by it.
+#include <algorithm>
+
+#include "cursor.hpp"
+#include "walk.hpp"
+
+namespace sgrt {
+
+// For each inside token the state it ends in, built once for a split when a budget first asks.
+void Machine::ensure_end_index(Split& parts) {
+    if (parts.has_end_index) return;
+    std::unordered_map<Id, uint16_t> number;
+    auto index_of = [&](Id end) {
+        auto found = number.emplace(end, uint16_t(number.size() + 1));
+        if (found.second && size_t(number.size()) > parts.ends.size()) parts.ends.push_back(end);
+        if (number.size() > 65000) throw LimitExceeded("max_states");
+        return found.first->second;
+    };
+    std::vector<uint16_t> index;
+    const std::vector<Id> old = std::move(parts.ends);
+    parts.ends.clear();
+    Walk walk(*this);
+    auto note = [&](int32_t at, Id target, uint8_t) {
+        const uint16_t end = index_of(target);
+        for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(at) + 1]; i++)
+            index[size_t(trie.tokens[size_t(i)])] = end;
+    };
+    if (parts.base) {
+        ensure_end_index(*parts.base);
+        for (Id end : parts.base->ends) index_of(end);
+        index = parts.base->end_index;
+        walk.prepare(parts.head, trie);
+        for (uint8_t byte : parts.patched) {
+            const int32_t at = trie.root_child[byte], end = trie.skip[size_t(at)];
+            for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(end)]; i++)
+                index[size_t(trie.tokens[size_t(i)])] = 0;
+            walk.subtree(trie, at, end, INT64_MAX, note);
+        }
+    } else {
+        index.assign(size_t(vocabulary.size), 0);
+        walk.run(parts.head, trie, INT64_MAX, note);
+    }
+    mask_bytes_ += index.size() * 2;
+    parts.end_index = std::move(index);
+    parts.has_end_index = true;
+}
+
+void Machine::ensure_costs(Id id, NodeMask& mask) {
+    if (mask.has_costs) return;
+    mask.tokens.clear();
+    mask.targets.clear();
+    mask.costs.clear();
+    mask.uses.clear();
+    mask.highest_cost = 0;
+    auto cost_of = [&](Id target, std::vector<uint32_t>& costs, std::vector<uint8_t>& uses) {
+        const Completion* found = completion(target);
+        costs.push_back(found ? found->cost : NO_COST);
+        uses.push_back(found ? found->uses : 0);
+        mask.highest_cost = std::max(mask.highest_cost, costs.back());
+        mask.uses_registers = mask.uses_registers || uses.back();
+    };
+    auto note = [&](const Trie& walked, int32_t at, Id target) {
+        for (int32_t i = walked.token_start[size_t(at)]; i < walked.token_start[size_t(at) + 1]; i++) {
+            mask.tokens.push_back(walked.tokens[size_t(i)]);
+            mask.targets.push_back(target);
+            cost_of(target, mask.costs, mask.uses);
+        }
+    };
+    Walk walk(*this);
+    if (mask.dense.empty()) {
+        walk.run(id, trie, INT64_MAX, [&](int32_t at, Id target, uint8_t) { note(trie, at, target); });
+    } else {
+        note_dense(id, mask, note);
+    }
+    for (DensePart& part : mask.dense) {
+        ensure_end_index(*part.split);
+        part.costs.clear();
+        part.uses.clear();
+        for (Id end : part.split->ends) cost_of(concatenation(end, part.tail), part.costs, part.uses);
+    }
+    for (int32_t token : specials(id)) {
+        Id target = derive(id, FIRST_SPECIAL + token);
+        if (node(target).has_guard) target = strip(target).whole;
+        if (target == NOTHING_ID || !is_alive(target)) continue;
+        mask.tokens.push_back(token);
+        mask.targets.push_back(target);
+        cost_of(target, mask.costs, mask.uses);
+    }
+    mask.has_costs = true;
+}
+
+// Walk what add_dense walked beside the inside tokens.
+template <class Note> void Machine::note_dense(Id id, NodeMask& mask, Note note) {
+    while (node(id).kind == DEFERRED) id = unfold(id);
+    const Node& n = node(id);
+    if (n.kind == ALTERNATION) {
+        for (int32_t i = 0; i < n.count; i++) note_dense(n.parts[i], mask, note);
+        return;
+    }
+    const Trie* rest = &trie;
+    if (n.kind == CONCATENATION)
+        for (const DensePart& part : mask.dense)
+            if (part.tail == n.b && part.asked == n.a) rest = part.split->residual;
+    Walk walk(*this);
+    walk.run(id, *rest, INT64_MAX, [&](int32_t at, Id target, uint8_t) { note(*rest, at, target); });
+}
+
+// Keep only tokens of `row` after which a completion of fewer than `remaining` tokens is known.
+void Cursor::filter(const Thread& thread, NodeMask& mask, uint32_t remaining, std::vector<uint32_t>& row) {
+    Machine& m = *machine;
+    m.ensure_costs(thread.node, mask);
+    const bool is_checked = thread.registers && mask.uses_registers;
+    if (mask.highest_cost < remaining && !is_checked) return;
+    std::vector<uint32_t> kept(row.size(), 0);
+    auto is_on = [&](int32_t token) { return row[size_t(token) >> 5] >> (token & 31) & 1; };
+    for (size_t i = 0; i < mask.tokens.size(); i++) {
+        const int32_t token = mask.tokens[i];
+        if (!is_on(token)) continue;
+        const bool fits = is_checked && mask.uses[i] ? cost_after(token) < remaining : mask.costs[i] < remaining;
+        if (fits) set_bit(kept, token);
+    }
+    for (DensePart& part : mask.dense) filter_dense(thread, part, remaining, row, kept);
+    row.swap(kept);
+}
+
+void Cursor::filter_dense(const Thread& thread, DensePart& part, uint32_t remaining, const std::vector<uint32_t>& row,
+                          std::vector<uint32_t>& kept) {
+    Machine& m = *machine;
+    std::vector<uint8_t> fits(part.costs.size() + 1, 0);
+    bool has_captures = false;
+    for (size_t i = 0; i < part.costs.size(); i++) {
+        uint32_t cost = part.costs[i];
+        if (thread.registers && part.uses[i] & USES_NEW_CAPTURE) {
+            // What is captured later does not depend on the token; one search serves them all.
+            std::vector<int32_t> symbols;
+            const Thread after{m.concatenation(part.split->ends[i], part.tail), thread.registers};
+            const Completion* found = m.find_completion(after, text, symbols) ? m.spelled(symbols) : nullptr;
+            cost = found ? found->cost : NO_COST;
+        }
+        has_captures = has_captures || part.uses[i];
+        fits[i + 1] = cost < remaining;
+    }
+    const bool is_exact = has_captures && may_collide(thread.registers, text);
+    const std::vector<uint16_t>& index = part.split->end_index;
+    for (size_t word = 0; word < row.size(); word++) {
+        uint32_t bits = 0;
+        for (uint32_t left = row[word]; left; left &= left - 1) {
+            const int bit = __builtin_ctz(left);
+            const int32_t token = int32_t(word * 32) + bit;
+            const uint16_t end = index[size_t(token)];
+            if (end && fits[end] && (!is_exact || cost_after(token) < remaining)) bits |= 1u << bit;
+        }
+        kept[word] |= bits;
+    }
+}
+
+}  // namespace sgrt

@@ -1,0 +1,247 @@
+#include "cursor.hpp"
+
+#include <algorithm>
+
+#include "walk.hpp"
+
+namespace sgrt {
+
+bool Cursor::after(const Threads& from, int32_t token, Threads& out) {
+    Machine& m = *machine;
+    const int32_t length = m.vocabulary.length(token);
+    std::vector<uint8_t> past = text;
+    if (length == 0) {
+        m.step(from, FIRST_SPECIAL + token, past, out);
+        m.keep_live(out, past);
+        return !out.empty();
+    }
+    const uint8_t* bytes = m.vocabulary.text(token);
+    Threads current = from;
+    for (int32_t i = 0; i < length; i++) {
+        m.step(current, bytes[i], past, out);
+        if (out.empty()) return false;
+        past.push_back(bytes[i]);
+        current.swap(out);
+    }
+    m.keep_live(current, past);
+    out.swap(current);
+    return !out.empty();
+}
+
+bool Cursor::advance(int32_t token) {
+    Threads following;
+    Machine& m = *machine;
+    const int32_t length = m.vocabulary.length(token);
+    const uint8_t* bytes = m.vocabulary.text(token);
+    bool is_simple = threads.size() == 1 && length > 0;
+    if (is_simple) {    // one alternative and no guard on the way: no need for the text
+        Id at = threads[0].node;
+        for (int32_t i = 0; i < length && is_simple; i++) {
+            const Id target = m.derive(at, bytes[i]);
+            if (target == NOTHING_ID) return false;
+            is_simple = !m.node(target).has_guard;
+            at = target;
+        }
+        if (is_simple) {
+            const Thread thread{at, threads[0].registers};
+            if (thread.registers && m.is_tight(at)) is_simple = false;
+            else if (!m.is_alive(at)) return false;
+            else following.push_back(thread);
+        }
+    }
+    if (!is_simple && !after(threads, token, following)) return false;
+    const bool follows = has_witness && !witness.empty() && witness[0] == token;
+    std::vector<int32_t> rest;
+    if (follows) rest.assign(witness.begin() + 1, witness.end());
+    trail.push_back({std::move(threads), text.size(), has_witness, std::move(witness)});
+    threads = std::move(following);
+    has_witness = follows;
+    witness = std::move(rest);
+    text.insert(text.end(), bytes, bytes + length);
+    return true;
+}
+
+void Cursor::rollback(size_t count) {
+    for (; count-- > 0; trail.pop_back()) {
+        Step& step = trail.back();
+        threads = std::move(step.threads);
+        text.resize(step.length);
+        has_witness = step.has_witness;
+        witness = std::move(step.witness);
+    }
+}
+
+bool Cursor::is_accepting() { return machine->accepts(threads, text); }
+
+bool Cursor::is_exhausted() {
+    for (const Thread& thread : threads)
+        if (machine->first(thread.node).any() || !machine->specials(thread.node).empty()) return false;
+    return true;
+}
+
+void Cursor::verify(const Thread& thread, const std::vector<int32_t>& tokens, std::vector<uint32_t>& row) {
+    Threads following;
+    for (int32_t token : tokens)
+        if (after({thread}, token, following)) set_bit(row, token);
+}
+
+static void add_row(std::vector<uint32_t>& row, const std::vector<uint32_t>& more) {
+    for (size_t i = 0; i < row.size(); i++) row[i] |= more[i];
+}
+
+static std::vector<int32_t> tokens_in(const std::vector<uint32_t>& row) {
+    std::vector<int32_t> tokens;
+    for (size_t word = 0; word < row.size(); word++)
+        for (uint32_t left = row[word]; left; left &= left - 1)
+            tokens.push_back(int32_t(word * 32) + __builtin_ctz(left));
+    return tokens;
+}
+
+void Cursor::add_thread(const Thread& thread, std::vector<uint32_t>& row, int64_t remaining) {
+    Machine& m = *machine;
+    NodeMask& found = m.mask(thread.node);
+    std::vector<uint32_t> mine(row.size(), 0);
+    const bool is_tight = thread.registers && m.is_tight(thread.node);
+    if (is_tight) {
+        verify(thread, tokens_in(found.row), mine);
+        verify(thread, found.single, mine);
+        verify(thread, found.tight, mine);
+    } else {
+        mine = found.row;
+        if (thread.registers) verify(thread, found.tight, mine);
+        else for (int32_t token : found.tight) set_bit(mine, token);
+        if (may_collide(thread.registers, text)) verify(thread, found.single, mine);
+        else for (int32_t token : found.single) set_bit(mine, token);
+    }
+    verify(thread, found.multiple, mine);
+    if (remaining >= 0) filter(thread, found, uint32_t(std::min<int64_t>(remaining, NO_COST)), mine);
+    add_row(row, mine);
+}
+
+void Cursor::mask(uint32_t* out, int64_t remaining) {
+    Machine& m = *machine;
+    if (remaining >= 0 && int64_t(find_witness().size()) > remaining) throw BudgetTooSmall{uint32_t(witness.size())};
+    const size_t bytes = size_t(m.words) * 4;
+    NodeMask* only = nullptr;
+    if (threads.size() == 1) {
+        const Thread& thread = threads[0];
+        NodeMask& found = m.mask(thread.node);
+        const bool is_plain = found.single.empty() && found.multiple.empty() && found.tight.empty() &&
+                              !(thread.registers && m.is_tight(thread.node));
+        if (is_plain && remaining >= 0) m.ensure_costs(thread.node, found);
+        const bool is_free = remaining < 0 || (is_plain && int64_t(found.highest_cost) < remaining &&
+                                               !(thread.registers && found.uses_registers));
+        if (is_plain && is_free) only = &found;
+    }
+    if (only) {
+        memcpy(out, only->row.data(), bytes);
+    } else {
+        std::vector<uint32_t> row(size_t(m.words), 0);
+        for (const Thread& thread : threads) add_thread(thread, row, remaining);
+        memcpy(out, row.data(), bytes);
+    }
+    if (remaining >= 0 && !witness.empty()) out[witness[0] >> 5] |= 1u << (witness[0] & 31);
+    if (is_accepting())
+        for (int32_t token : m.vocabulary.ends) out[token >> 5] |= 1u << (token & 31);
+}
+
+bool Cursor::node_mask(uint32_t* out, int32_t& id) {
+    if (threads.size() != 1) return false;
+    const Thread& thread = threads[0];
+    NodeMask& found = machine->mask(thread.node);
+    if (!found.single.empty() || !found.multiple.empty()) return false;
+    if (thread.registers && (!found.tight.empty() || machine->is_tight(thread.node))) return false;
+    id = thread.node;
+    mask(out, -1);
+    return true;
+}
+
+const Completion* Cursor::cheapest(const Threads& from, const std::vector<uint8_t>& past) {
+    Machine& m = *machine;
+    const Completion* best = nullptr;
+    for (const Thread& thread : from) {
+        const Completion* found = m.completion(thread.node);
+        if (found && found->uses) {
+            std::vector<int32_t> symbols;
+            found = m.find_completion(thread, past, symbols) ? m.spelled(symbols) : nullptr;
+        }
+        if (found && (!best || found->cost < best->cost)) best = found;
+    }
+    return best;
+}
+
+uint32_t Cursor::cost_after(int32_t token) {
+    Threads following;
+    if (!after(threads, token, following)) return NO_COST;
+    std::vector<uint8_t> past = text;
+    past.insert(past.end(), machine->vocabulary.text(token),
+                machine->vocabulary.text(token) + machine->vocabulary.length(token));
+    const Completion* found = cheapest(following, past);
+    return found ? found->cost : NO_COST;
+}
+
+const std::vector<int32_t>& Cursor::find_witness() {
+    const Completion* found = cheapest(threads, text);
+    if (!has_witness || (found && found->cost < witness.size())) {
+        if (!found) throw Unsatisfiable();
+        witness = machine->tokens_of(found);
+        has_witness = true;
+    }
+    return witness;
+}
+
+std::vector<int32_t> Cursor::symbols(const Threads& from) {
+    Bits members;
+    std::vector<int32_t> out, tokens;
+    for (const Thread& thread : from) {
+        members = members | machine->first(thread.node);
+        const auto& more = machine->specials(thread.node);
+        tokens.insert(tokens.end(), more.begin(), more.end());
+    }
+    members = members & machine->alphabet;
+    for (int byte = 0; byte < 256; byte++)
+        if (members.test(byte)) out.push_back(byte);
+    std::sort(tokens.begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    for (int32_t token : tokens) out.push_back(FIRST_SPECIAL + token);
+    return out;
+}
+
+std::vector<int32_t> Cursor::choices() {
+    std::vector<int32_t> out;
+    Threads following;
+    for (int32_t symbol : symbols(threads)) {
+        machine->step(threads, symbol, text, following);
+        std::vector<uint8_t> past = text;
+        if (symbol < 256) past.push_back(uint8_t(symbol));
+        machine->keep_live(following, past);
+        if (!following.empty()) out.push_back(symbol);
+    }
+    return out;
+}
+
+std::vector<int32_t> Cursor::forced(size_t limit) {
+    std::vector<int32_t> out;
+    Threads current = threads, following, chosen;
+    std::vector<uint8_t> past = text;
+    while (out.size() < limit && !machine->accepts(current, past)) {
+        int32_t only = -1;
+        for (int32_t symbol : symbols(current)) {
+            machine->step(current, symbol, past, following);
+            if (symbol < 256) past.push_back(uint8_t(symbol));
+            machine->keep_live(following, past);
+            if (symbol < 256) past.pop_back();
+            if (following.empty()) continue;
+            if (only >= 0) return out;
+            only = symbol;
+            chosen = following;
+        }
+        if (only < 0) break;
+        out.push_back(only);
+        if (only < 256) past.push_back(uint8_t(only));
+        current.swap(chosen);
+    }
+    return out;
+}
+
+}  // namespace sgrt

@@ -1,0 +1,179 @@
+// The C interface. Every call locks the machine; none of them runs Python. Results below zero are the codes of
+// native/library.py, and sgrt_detail says more.
+#include <algorithm>
+
+#include "cursor.hpp"
+
+using namespace sgrt;
+
+namespace {
+
+enum Code : int64_t { NEEDS_UNFOLDING = -1, LIMIT = -2, INVALID = -3, BUDGET = -4, UNSATISFIABLE = -5, BUSY = -6 };
+
+template <class Body> int64_t guarded(Machine& machine, Body body) {
+    try {
+        return body();
+    } catch (const NeedsUnfolding& need) {
+        machine.pending = need.number;
+        return NEEDS_UNFOLDING;
+    } catch (const LimitExceeded& error) {
+        machine.message = error.what();
+        return LIMIT;
+    } catch (const InvalidExpression& error) {
+        machine.message = error.what();
+        return INVALID;
+    } catch (const BudgetTooSmall& error) {
+        machine.needed = error.needed;
+        return BUDGET;
+    } catch (const Unsatisfiable&) {
+        return UNSATISFIABLE;
+    } catch (const std::bad_alloc&) {
+        machine.message = "max_bytes";
+        return LIMIT;
+    }
+}
+
+template <class Body> int64_t locked(Machine& machine, Body body) {
+    std::lock_guard<std::mutex> lock(machine.mutex);
+    return guarded(machine, body);
+}
+
+int64_t copied(const std::vector<int32_t>& values, int32_t* out, int64_t room) {
+    std::copy_n(values.begin(), std::min<size_t>(values.size(), size_t(room)), out);
+    return int64_t(values.size());
+}
+
+}  // namespace
+
+extern "C" {
+
+Machine* sgrt_machine(int32_t size, const uint8_t* data, const int64_t* offsets, const int32_t* ends, int32_t num_ends,
+                      int64_t max_states, int64_t max_mask_nodes) {
+    Vocabulary vocabulary;
+    vocabulary.size = size;
+    vocabulary.offsets.assign(offsets, offsets + size + 1);
+    vocabulary.data.assign(data, data + offsets[size]);
+    vocabulary.ends.assign(ends, ends + num_ends);
+    Limits limits;
+    limits.max_states = max_states;
+    limits.max_mask_nodes = max_mask_nodes;
+    try {
+        return new Machine(std::move(vocabulary), limits);
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
+
+void sgrt_machine_free(Machine* machine) { delete machine; }
+
+// 0: the deferred expression waited for; 1: the budget needed.
+int64_t sgrt_detail(Machine* machine, int32_t which) { return which == 0 ? machine->pending : machine->needed; }
+
+const char* sgrt_message(Machine* machine) { return machine->message.c_str(); }
+
+int64_t sgrt_build(Machine* machine, const uint8_t* program, int64_t size) {
+    return locked(*machine, [&] { return int64_t(machine->build(program, size_t(size))); });
+}
+
+int64_t sgrt_define(Machine* machine, int32_t number, const uint8_t* program, int64_t size) {
+    return locked(*machine, [&] {
+        machine->define(number, machine->build(program, size_t(size)));
+        return int64_t(0);
+    });
+}
+
+int64_t sgrt_is_alive(Machine* machine, int32_t root) {
+    return locked(*machine, [&] { return int64_t(machine->is_alive(root)); });
+}
+
+void sgrt_start(Machine* machine, double time_s) {
+    std::lock_guard<std::mutex> lock(machine->mutex);
+    machine->start_operation(time_s);
+}
+
+int64_t sgrt_bytes(Machine* machine) { return int64_t(machine->num_bytes()); }
+
+int64_t sgrt_nodes(Machine* machine) { return int64_t(machine->num_nodes()); }
+
+Cursor* sgrt_cursor(Machine* machine, int32_t root) { return new Cursor(*machine, root); }
+
+Cursor* sgrt_cursor_fork(Cursor* cursor) { return new Cursor(*cursor); }
+
+void sgrt_cursor_free(Cursor* cursor) { delete cursor; }
+
+int64_t sgrt_mask(Cursor* cursor, uint32_t* out, int64_t remaining, double time_s) {
+    return locked(*cursor->machine, [&] {
+        cursor->machine->start_operation(time_s);
+        cursor->mask(out, remaining);
+        return int64_t(0);
+    });
+}
+
+// Meant to be called without giving up the interpreter: BUSY unless the mask is at hand.
+int64_t sgrt_mask_at_hand(Cursor* cursor, uint32_t* out) {
+    Machine& machine = *cursor->machine;
+    std::unique_lock<std::mutex> lock(machine.mutex, std::try_to_lock);
+    if (!lock.owns_lock() || cursor->threads.size() != 1 || !machine.node(cursor->threads[0].node).mask) return BUSY;
+    return guarded(machine, [&] {
+        cursor->mask(out, -1);
+        return int64_t(0);
+    });
+}
+
+int64_t sgrt_advance(Cursor* cursor, int32_t token) {
+    return locked(*cursor->machine, [&] { return int64_t(cursor->advance(token)); });
+}
+
+int64_t sgrt_rollback(Cursor* cursor, int64_t count) {
+    if (size_t(count) > cursor->trail.size()) return INVALID;
+    cursor->rollback(size_t(count));
+    return 0;
+}
+
+int64_t sgrt_num_steps(Cursor* cursor) { return int64_t(cursor->trail.size()); }
+
+int64_t sgrt_is_accepting(Cursor* cursor) {
+    return locked(*cursor->machine, [&] { return int64_t(cursor->is_accepting()); });
+}
+
+int64_t sgrt_is_exhausted(Cursor* cursor) {
+    return locked(*cursor->machine, [&] { return int64_t(cursor->is_exhausted()); });
+}
+
+// The identity of the row, or INVALID where the mask depends on registers.
+int64_t sgrt_node_mask(Cursor* cursor, uint32_t* out) {
+    return locked(*cursor->machine, [&]() -> int64_t {
+        int32_t id = 0;
+        return cursor->node_mask(out, id) ? id : int64_t(BUSY);
+    });
+}
+
+int64_t sgrt_witness(Cursor* cursor, int32_t* out, int64_t room) {
+    return locked(*cursor->machine, [&] { return copied(cursor->find_witness(), out, room); });
+}
+
+int64_t sgrt_forced(Cursor* cursor, int32_t* out, int64_t room) {
+    return locked(*cursor->machine, [&] { return copied(cursor->forced(size_t(room)), out, room); });
+}
+
+int64_t sgrt_choices(Cursor* cursor, int32_t* out, int64_t room) {
+    return locked(*cursor->machine, [&] { return copied(cursor->choices(), out, room); });
+}
+
+// Fills rows from `*done` on; stops at the first that needs attention, whose code is returned.
+int64_t sgrt_masks(Cursor** cursors, uint32_t* out, int64_t stride, const int64_t* remaining, int64_t count,
+                   int64_t* done, double time_s) {
+    for (; *done < count; ++*done) {
+        Cursor* cursor = cursors[*done];
+        const int64_t code = sgrt_mask(cursor, out + *done * stride, remaining[*done], time_s);
+        if (code < 0) return code;
+    }
+    return 0;
+}
+
+void sgrt_clear_masks(Machine* machine) {
+    std::lock_guard<std::mutex> lock(machine->mutex);
+    machine->clear_masks();
+}
+
+}  // extern "C"

@@ -1,0 +1,136 @@
+// Emptiness: a least fixpoint over recursive nodes, exploration of derivatives for intersections and complements.
+// automaton/fixpoint.py and automaton/liveness.py explain both.
+#include <algorithm>
+
+#include "machine.hpp"
+
+namespace sgrt {
+namespace {
+
+constexpr int32_t NO_CUT = 1 << 30;
+
+struct Frame {
+    Id id;
+    int32_t next;   // operand to ask for
+    int32_t cut;    // lowest frame the value depends on
+};
+
+}  // namespace
+
+// 1 or 0 where no operand is needed, -1 for compound nodes.
+int Machine::leaf_alive(Id id) {
+    const Node& n = node(id);
+    switch (n.kind) {
+        case INTERSECTION:
+        case COMPLEMENT: return explore(id);
+        case REPETITION: return n.low == 0 ? 1 : -1;
+        case EMPTY:
+        case ACTION: return 1;
+        case CONCATENATION:
+        case ALTERNATION:
+        case DEFERRED:
+        case SCOPE:
+        case DISTINCT:
+        case GUARDED: return -1;
+        default: return n.alive > 0;
+    }
+}
+
+bool Machine::decide_alive(Id root) {
+    std::vector<Frame> stack{{root, 0, NO_CUT}};
+    std::unordered_map<Id, int32_t> depth_of{{root, 0}}, failed;    // failed: to the frame it depends on
+    int value = -1;     // of the operand last asked for; -1: none yet
+    while (!stack.empty()) {
+        tick();
+        Frame& frame = stack.back();
+        Node& n = node(frame.id);
+        int result = -1;
+        Id ask = -1;
+        if (frame.next == 0 && value < 0) result = leaf_alive(frame.id);
+        if (result < 0) {
+            const bool is_any = n.kind == ALTERNATION;
+            const int32_t operands = is_any ? n.count : n.kind == CONCATENATION ? 2 : 1;
+            if (value >= 0) {
+                frame.next++;
+                if (is_any == (value == 1)) result = value;
+            }
+            if (result < 0 && frame.next == operands) result = !is_any;
+            if (result < 0) {
+                ask = is_any                    ? n.parts[frame.next]
+                      : n.kind == DEFERRED      ? unfold(frame.id)
+                      : n.kind == CONCATENATION ? (frame.next ? n.b : n.a)
+                                                : n.a;
+            }
+        }
+        value = -1;
+        if (ask >= 0) {
+            const auto open = depth_of.find(ask);
+            const auto tried = failed.find(ask);
+            if (node(ask).alive >= 0) {
+                value = node(ask).alive;
+            } else if (tried != failed.end()) {
+                value = 0;
+                frame.cut = std::min(frame.cut, tried->second);
+            } else if (open != depth_of.end()) {
+                value = 0;
+                frame.cut = std::min(frame.cut, open->second);
+            } else {
+                depth_of[ask] = int32_t(stack.size());
+                stack.push_back({ask, 0, NO_CUT});
+            }
+            continue;
+        }
+        if (result == 1 && n.kind == SCOPE && is_tight(n.a)) {
+            std::vector<int32_t> symbols;
+            result = find_completion({n.a, nullptr}, {}, symbols);
+        }
+        const Frame done = frame;
+        stack.pop_back();
+        const int32_t depth = int32_t(stack.size());
+        depth_of.erase(done.id);
+        if (done.cut == depth)
+            for (auto it = failed.begin(); it != failed.end();) it = it->second >= depth ? failed.erase(it) : ++it;
+        if (result == 1 || done.cut >= depth) {
+            node(done.id).alive = int8_t(result);
+        } else {
+            failed[done.id] = done.cut;
+            stack.back().cut = std::min(stack.back().cut, done.cut);
+        }
+        value = result;
+    }
+    return node(root).alive == 1;
+}
+
+// Search the derivatives of a regular node for one that accepts.
+bool Machine::explore(Id root) {
+    std::unordered_map<Id, Id> parent{{root, -1}};
+    std::vector<Id> stack{root}, seen{root};
+    while (!stack.empty()) {
+        const Id id = stack.back();
+        stack.pop_back();
+        tick();
+        if (node(id).alive == 0) continue;
+        if (node(id).alive == 1 || is_nullable(id)) {
+            for (Id at = id; at >= 0; at = parent[at]) node(at).alive = 1;
+            return true;
+        }
+        const Partition& classes = partition(id);
+        for (size_t c = classes.members.size(); c-- > 0;) {
+            int byte = -1;
+            for (uint8_t member : classes.members[c])
+                if (alphabet.test(member)) {
+                    byte = member;
+                    break;
+                }
+            if (byte < 0) continue;
+            const Id target = derive(id, byte);
+            if (target == NOTHING_ID || !parent.emplace(target, id).second) continue;
+            stack.push_back(target);
+            seen.push_back(target);
+        }
+    }
+    for (Id id : seen) node(id).alive = 0;
+    return false;
+}
+
+}  // namespace sgrt

@@ -1,0 +1,332 @@
+// The machine of one vocabulary: arena, derivatives, liveness, completions, registers' search and masks.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "node.hpp"
+#include "registers.hpp"
+#include "trie.hpp"
+
+namespace sgrt {
+
+struct Limits {
+    int64_t max_states = 1000000;
+    int64_t max_mask_nodes = 20000000;
+};
+
+// Bump allocation for what lives as long as the machine.
+class Pool {
+public:
+    template <class T> T* make(size_t count) {
+        size_t bytes = (count * sizeof(T) + 15) & ~size_t(15);
+        if (bytes > left_) {
+            left_ = bytes > CHUNK ? bytes : CHUNK;
+            chunks_.emplace_back(new char[left_]);
+            next_ = chunks_.back().get();
+            held_ += left_;
+        }
+        T* out = reinterpret_cast<T*>(next_);
+        next_ += bytes;
+        left_ -= bytes;
+        return out;
+    }
+    size_t held() const { return held_; }
+
+private:
+    static constexpr size_t CHUNK = 1 << 20;
+    std::vector<std::unique_ptr<char[]>> chunks_;
+    char* next_ = nullptr;
+    size_t left_ = 0, held_ = 0;
+};
+
+// One text a node denotes: own symbols in front of a shared tail.
+struct Completion {
+    std::vector<int32_t> symbols;   // bytes, or FIRST_SPECIAL + token
+    std::vector<uint32_t> costs;    // costs[i]: tokens from own symbol i to the end of the tail
+    const Completion* tail = nullptr;
+    uint32_t length = 0;            // symbols in all
+    uint32_t cost = 0;              // tokens in all
+    uint8_t uses = 0;               // USES_* below
+};
+constexpr uint8_t USES_OPEN_CAPTURE = 1, USES_NEW_CAPTURE = 2;
+
+// A partition of the bytes within whose parts the derivatives of a regular node are equal.
+struct Partition {
+    uint8_t class_of[256];
+    std::vector<std::vector<uint8_t>> members;
+};
+
+using Actions = std::vector<uint8_t>;
+
+struct Thread {
+    Id node;
+    RegistersPtr registers;
+};
+using Threads = std::vector<Thread>;
+
+// The tokens that stay inside a regular head, and a trie of those that may leave it.
+struct Split {
+    Id head = 0;                        // what was walked: the head itself, or an equal one for these tokens
+    std::vector<uint32_t> row;
+    std::vector<Id> ends;               // distinct states after inside tokens
+    const Trie* residual = nullptr;
+    Split* base = nullptr;              // the split this one was copied from, but for `patched` first bytes
+    std::vector<uint8_t> patched;
+    std::vector<uint16_t> end_index;    // by token: 1 + index into ends; 0: not inside (built for budgets)
+    bool has_end_index = false;
+};
+
+// What a matcher must know of an inside part of a mask to apply a budget.
+struct DensePart {
+    Split* split;
+    Id asked, tail;                     // the head and the tail it was asked for
+    std::vector<uint32_t> costs;        // by end of the split
+    std::vector<uint8_t> uses;
+};
+
+struct NodeMask {
+    Id id = 0;
+    std::vector<uint32_t> row;              // tokens that end no capture
+    std::vector<int32_t> single, multiple, tight;   // see automaton/walk.py
+    std::vector<DensePart> dense;
+    // Built when a budget is asked for: what each token outside the dense parts leads to, and what that costs.
+    bool has_costs = false;
+    std::vector<int32_t> tokens;
+    std::vector<Id> targets;
+    std::vector<uint32_t> costs;
+    std::vector<uint8_t> uses;
+    uint32_t highest_cost = 0;
+    bool uses_registers = false;
+};
+
+class Machine {
+public:
+    Machine(Vocabulary vocabulary, Limits limits);
+
+    // Arena (arena.cc): constructors that intern nodes in a normal form; automaton/arena.py explains them.
+    Node& node(Id id) { return *nodes_[id]; }
+    Id literal(const uint8_t* data, int32_t size);
+    Id byte_set(const Bits& members);
+    Id action(Action action) { return actions_[action]; }
+    Id deferred(int32_t number);
+    Id special(int32_t token);
+    Id scope(Id body);
+    Id distinct(Id body, Action end);
+    Id guarded(int32_t actions, Id target);
+    Id concatenation(Id head, Id tail);
+    Id alternation(std::vector<Id> options);
+    Id repetition(Id body, int64_t low, int64_t high);
+    Id intersection(std::vector<Id> parts);
+    Id complement(Id body);
+    int32_t intern_actions(const Actions& actions);
+    const Actions& actions(int32_t number) const { return *action_list_[number]; }
+    size_t num_nodes() const { return nodes_.size(); }
+
+    // Expressions (program.cc).
+    Id build(const uint8_t* program, size_t size);
+    void define(int32_t number, Id target);
+    Id unfold(Id id);
+
+    // Derivatives (derive.cc).
+    const std::vector<int32_t>& passes(Id id);
+    bool is_nullable(Id id) { return !passes(id).empty(); }
+    const Bits& first(Id id);
+    const std::vector<int32_t>& specials(Id id);
+    Id derive(Id id, int32_t symbol);
+    const Partition& partition(Id id);
+
+    // Liveness (liveness.cc).
+    bool is_alive(Id id) {
+        int8_t known = node(id).alive;
+        return known >= 0 ? known : decide_alive(id);
+    }
+
+    // Completions (completion.cc).
+    const Completion* completion(Id id);
+    const Completion* spelled(const std::vector<int32_t>& symbols);
+    std::vector<int32_t> symbols_of(const Completion* completion) const;
+    std::vector<int32_t> tokens_of(const Completion* completion) const;
+
+    // Threads and searches under registers (simulation.cc, search.cc).
+    struct Stripped {
+        Id whole, plain;
+        uint8_t flags;
+        std::vector<std::pair<int32_t, Id>> guards;
+    };
+    const Stripped& strip(Id id);
+    void step(const Threads& threads, int32_t symbol, const std::vector<uint8_t>& text, Threads& out);
+    bool accepts(const Threads& threads, const std::vector<uint8_t>& text);
+    bool is_live(const Thread& thread, const std::vector<uint8_t>& text);
+    void keep_live(Threads& threads, const std::vector<uint8_t>& text);
+    bool is_tight(Id id);
+    bool find_completion(const Thread& thread, const std::vector<uint8_t>& text, std::vector<int32_t>& symbols);
+
+    // Masks (walk.cc, split.cc, budget.cc).
+    NodeMask& mask(Id id);
+    void ensure_costs(Id id, NodeMask& mask);
+    void clear_masks();
+
+    void start_operation(double time_s);
+    void tick();
+    void visited(int64_t trie_nodes);
+    size_t num_bytes() const;
+
+    const Vocabulary vocabulary;
+    const Trie trie;
+    const int32_t words;            // of a mask row
+    Bits alphabet;                  // bytes a token of their own spells
+    std::mutex mutex;
+    std::string message;            // of the last error
+    int32_t pending = -1;           // deferred expression an operation waits for
+    uint32_t needed = 0;            // of the last budget error
+
+private:
+    friend struct Walk;
+    template <class Done, class Step> void evaluate(int bit, Id root, Done done, Step step);
+
+    Id intern(Node& probe, uint64_t hash);
+    Id intern_parts(Kind kind, std::vector<Id>& parts);
+    Id pair(Id head, Id tail);
+    Id wrap(Kind kind, Id body, Id begin, Id end);
+    void fill_facts(Node& node);
+    void fill_eagerly(Node& node);
+    void fill_first(Node& node);
+    std::vector<Id> merged(std::vector<Id> options);
+    std::vector<Id> joined(const std::vector<Id>& heads);
+    bool same(const Node& left, const Node& right) const;
+    void grow();
+
+    void passes_step(Id id, std::vector<Id>& missing);
+    void first_step(Id id, std::vector<Id>& missing);
+    void specials_step(Id id, std::vector<Id>& missing);
+    void derive_step(Id id, int32_t symbol, std::vector<Id>& missing);
+    void derive_concatenation(Node& n, Id id, int32_t symbol, std::vector<Id>& missing);
+    void classes_step(Id id, std::vector<Id>& missing);
+    Id known(const Node& n, int32_t symbol, Id id) const;
+    void remember(Id id, int32_t symbol, Id target);
+    bool may_start(Id id, int32_t symbol);
+    int32_t intern_ways(std::vector<int32_t> ways);
+    int32_t intern_partition(const uint8_t* class_of);
+    int32_t refined(int32_t left, int32_t right);
+    int32_t representative(int32_t symbol, const Node& n);
+
+    bool decide_alive(Id id);
+    int leaf_alive(Id id);
+    bool explore(Id id);
+
+    Completion* make_completion(std::vector<int32_t> symbols, const Completion* tail, uint8_t uses);
+    const Completion* leaf_completion(Id id);
+    const Completion* shortest_word(Id id);
+    const Completion* joined_completion(const Completion* head, const Completion* tail);
+    int liked(const Bits& members) const;
+    bool holds(const Thread& thread, const std::vector<int32_t>& symbols, std::vector<uint8_t> text);
+    bool search(const Thread& thread, const std::vector<uint8_t>& text, std::vector<int32_t>& symbols);
+    bool is_visibly_tight(Id id);
+    bool is_small(const std::vector<Id>& run);
+    int64_t count_words(Id id, int depth, std::unordered_set<Id>& open);
+
+    struct SplitWalk;
+    Split& split(Id head, const Bits& following);
+    bool is_split_known(Id head, const Bits& following) const;
+    void split_plainly(Split& out, const Bits& following);
+    bool split_from_base(Split& out, const Bits& following);
+    bool split_by_slices(Id head, const Bits& following, Split& out);
+    Id capped(Id head);
+    Id unbounded(Id id, int64_t& lowest);
+    void ensure_end_index(Split& split);
+    void compute_mask(Id id, NodeMask& mask);
+    void add_dense(Id id, NodeMask& mask);
+    void add_specials(Id id, NodeMask& mask);
+    template <class Note> void note_dense(Id id, NodeMask& mask, Note note);
+    bool has_tight_end(Id head, const Split& split, Id tail);
+    const Trie* residual_trie(std::vector<int32_t> tokens);
+
+    Limits limits_;
+    Pool pool_;
+    std::vector<Node*> nodes_;
+    std::vector<uint64_t> hashes_;
+    std::vector<Id> table_;
+    size_t table_mask_ = 0;
+    Id actions_[5];
+    Id everything_ = 0;
+    std::vector<const Actions*> action_list_;
+    std::unordered_map<std::string, int32_t> action_numbers_;
+    std::vector<const std::vector<int32_t>*> ways_;
+    std::unordered_map<std::string, int32_t> way_numbers_;
+    std::vector<std::unique_ptr<Partition>> partitions_;
+    std::unordered_map<std::string, int32_t> partition_numbers_;
+    std::unordered_map<uint64_t, int32_t> refinements_;
+    std::unordered_map<int32_t, Id> definitions_;
+    std::unordered_map<uint64_t, Id> special_rows_;
+    std::unordered_map<Id, std::unique_ptr<Stripped>> stripped_;
+    std::deque<Completion> completions_;
+    std::deque<std::vector<int32_t>> special_lists_;
+    std::unordered_map<std::string, std::unique_ptr<Split>> splits_;
+    std::unordered_map<std::string, const Trie*> residual_numbers_;
+    std::vector<std::unique_ptr<Trie>> residuals_;
+    std::unordered_map<Id, Id> capped_;
+    struct Slices {
+        bool is_simple = true;
+        std::vector<uint16_t> count;                    // by token: bodies begun; 0: not inside
+        std::vector<std::vector<uint32_t>> rows;        // by bound; empty: not built
+    };
+    std::unordered_map<Id, std::unique_ptr<Slices>> slices_;
+    Slices& slices(Id body);
+    std::vector<std::unique_ptr<NodeMask>> masks_;
+    std::vector<Id> stacks_[5];
+    std::vector<Id> missing_[5];
+    size_t mask_bytes_ = 0;
+    double deadline_ = 0;
+    int64_t states_ = 0, visited_ = 0;
+    uint32_t ticks_ = 0;
+    const std::vector<int32_t> no_specials_;
+    int32_t horizon_ = 0;           // bytes of the longest token
+
+public:
+    ~Machine();
+};
+
+// Evaluate `root` after its operands without recursion; needing an operand that waits is left recursion.
+template <class Done, class Step> void Machine::evaluate(int bit, Id root, Done done, Step step) {
+    std::vector<Id>& stack = stacks_[bit];
+    std::vector<Id>& missing = missing_[bit];
+    const size_t base = stack.size();
+    const uint8_t mark = uint8_t(1 << bit);
+    struct Cleaner {
+        Machine& machine;
+        std::vector<Id>& stack;
+        size_t base;
+        uint8_t mark;
+        ~Cleaner() {
+            for (size_t i = base; i < stack.size(); i++) machine.node(stack[i]).waiting &= uint8_t(~mark);
+            stack.resize(base);
+        }
+    } cleaner{*this, stack, base, mark};
+    stack.push_back(root);
+    while (stack.size() > base) {
+        Id id = stack.back();
+        if (done(id)) {
+            node(id).waiting &= uint8_t(~mark);
+            stack.pop_back();
+            continue;
+        }
+        missing.clear();
+        step(id, missing);
+        if (missing.empty()) continue;
+        node(id).waiting |= mark;
+        for (Id operand : missing) {
+            if (node(operand).waiting & mark)
+                throw InvalidExpression("a rule is left-recursive: it refers to itself before any text");
+            stack.push_back(operand);
+        }
+        tick();
+    }
+}
+
+}  // namespace sgrt

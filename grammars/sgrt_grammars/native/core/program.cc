@@ -1,0 +1,169 @@
+// Expressions arrive as programs in postfix order: see native/program.py for the operations.
+#include <algorithm>
+
+#include "machine.hpp"
+
+namespace sgrt {
+namespace {
+
+enum Operation : uint8_t {
+    OP_EMPTY, OP_LITERAL, OP_SET, OP_CONCATENATION, OP_ALTERNATION, OP_REPETITION, OP_INTERSECTION,
+    OP_COMPLEMENT, OP_DEFERRED, OP_SPECIAL, OP_SCOPE, OP_DISTINCT_BYTES, OP_DISTINCT_JSON, OP_AGAIN,
+};
+
+struct Reader {
+    const uint8_t* at;
+    const uint8_t* end;
+
+    template <class T> T number() {
+        T value;
+        if (size_t(end - at) < sizeof value) throw InvalidExpression("a program ends early");
+        memcpy(&value, at, sizeof value);
+        at += sizeof value;
+        return value;
+    }
+    const uint8_t* bytes(size_t count) {
+        if (size_t(end - at) < count) throw InvalidExpression("a program ends early");
+        const uint8_t* out = at;
+        at += count;
+        return out;
+    }
+};
+
+struct Entry {
+    const uint8_t* data;
+    int32_t size;
+    Id tail;
+};
+
+int32_t common_prefix(const Entry& left, const Entry& right) {
+    const int32_t limit = std::min(left.size, right.size);
+    int32_t length = 0;
+    while (length < limit && left.data[length] == right.data[length]) length++;
+    return length;
+}
+
+// Sorted literals folded into a compressed prefix tree, deepest branches first.
+Id prefix_tree(Machine& machine, std::vector<Entry>& entries) {
+    std::sort(entries.begin(), entries.end(), [](const Entry& l, const Entry& r) {
+        const int order = memcmp(l.data, r.data, size_t(std::min(l.size, r.size)));
+        if (order) return order < 0;
+        return l.size != r.size ? l.size < r.size : l.tail < r.tail;
+    });
+    struct Branch {
+        int32_t depth;
+        std::vector<Id> options;
+    };
+    std::vector<Branch> branches(1);
+    branches[0].depth = 0;
+    for (size_t i = 0; i < entries.size(); i++) {
+        const Entry& entry = entries[i];
+        const int32_t common = i + 1 < entries.size() ? common_prefix(entry, entries[i + 1]) : 0;
+        int32_t depth = entry.size;
+        Id tail = entry.tail;
+        auto hang = [&](Branch& branch) {
+            const Id label = machine.literal(entry.data + branch.depth, depth - branch.depth);
+            branch.options.push_back(machine.concatenation(label, tail));
+        };
+        while (branches.back().depth > common) {
+            hang(branches.back());
+            depth = branches.back().depth;
+            tail = machine.alternation(std::move(branches.back().options));
+            branches.pop_back();
+        }
+        if (branches.back().depth < common) branches.push_back({common, {}});
+        hang(branches.back());
+    }
+    return machine.alternation(std::move(branches[0].options));
+}
+
+Id factored(Machine& machine, const std::vector<Id>& options) {
+    std::vector<Entry> literals;
+    std::vector<Id> others;
+    for (Id option : options) {
+        const Node& n = machine.node(option);
+        const bool is_pair = n.kind == CONCATENATION;
+        const Node& head = is_pair ? machine.node(n.a) : n;
+        if (head.kind == LITERAL) literals.push_back({head.data, head.size, is_pair ? n.b : EMPTY_ID});
+        else others.push_back(option);
+    }
+    if (literals.size() < 2) return machine.alternation(options);
+    others.push_back(prefix_tree(machine, literals));
+    return machine.alternation(std::move(others));
+}
+
+std::vector<Id> popped(std::vector<Id>& stack, size_t count) {
+    if (stack.size() < count) throw InvalidExpression("a program pops an empty stack");
+    std::vector<Id> parts(stack.end() - std::ptrdiff_t(count), stack.end());
+    stack.resize(stack.size() - count);
+    return parts;
+}
+
+Id concatenated(Machine& machine, const std::vector<Id>& parts) {
+    Id result = EMPTY_ID;
+    for (size_t i = parts.size(); i-- > 0;) result = machine.concatenation(parts[i], result);
+    return result;
+}
+
+Id repeated(Machine& machine, Reader& reader, Id body) {
+    const int64_t low = reader.number<int64_t>();
+    const int64_t high = reader.number<int64_t>();
+    return machine.repetition(body, low, high < 0 ? UNBOUNDED : high);
+}
+
+}  // namespace
+
+Id Machine::build(const uint8_t* program, size_t size) {
+    Reader reader{program, program + size};
+    std::vector<Id> stack, results;
+    while (reader.at < reader.end) {
+        const uint8_t operation = reader.number<uint8_t>();
+        Id result = EMPTY_ID;
+        switch (operation) {
+            case OP_EMPTY: break;
+            case OP_LITERAL: {
+                const int32_t length = reader.number<int32_t>();
+                result = literal(reader.bytes(size_t(length)), length);
+                break;
+            }
+            case OP_SET: {
+                Bits members;
+                memcpy(members.word, reader.bytes(32), 32);
+                result = byte_set(members);
+                break;
+            }
+            case OP_CONCATENATION: result = concatenated(*this, popped(stack, reader.number<uint32_t>())); break;
+            case OP_ALTERNATION: result = factored(*this, popped(stack, reader.number<uint32_t>())); break;
+            case OP_REPETITION: result = repeated(*this, reader, popped(stack, 1)[0]); break;
+            case OP_INTERSECTION: result = intersection(popped(stack, reader.number<uint32_t>())); break;
+            case OP_COMPLEMENT: result = complement(popped(stack, 1)[0]); break;
+            case OP_DEFERRED: result = deferred(reader.number<int32_t>()); break;
+            case OP_SPECIAL: result = special(reader.number<int32_t>()); break;
+            case OP_SCOPE: result = scope(popped(stack, 1)[0]); break;
+            case OP_DISTINCT_BYTES: result = distinct(popped(stack, 1)[0], END_BYTES); break;
+            case OP_DISTINCT_JSON: result = distinct(popped(stack, 1)[0], END_JSON); break;
+            case OP_AGAIN: {
+                const uint32_t index = reader.number<uint32_t>();
+                if (index >= results.size()) throw InvalidExpression("a program refers forward");
+                stack.push_back(results[index]);
+                continue;
+            }
+            default: throw InvalidExpression("a program has an unknown operation");
+        }
+        stack.push_back(result);
+        results.push_back(result);
+    }
+    if (stack.size() != 1) throw InvalidExpression("a program leaves other than one result");
+    return stack[0];
+}
+
+void Machine::define(int32_t number, Id target) { definitions_[number] = target; }
+
+Id Machine::unfold(Id id) {
+    const int32_t number = int32_t(node(id).low);
+    auto found = definitions_.find(number);
+    if (found == definitions_.end()) throw NeedsUnfolding{number};
+    return found->second;
+}
+
+}  // namespace sgrt

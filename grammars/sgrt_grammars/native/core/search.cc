@@ -1,0 +1,259 @@
+// Completions and liveness under registers; automaton/search.py explains what is searched and when.
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "machine.hpp"
+
+namespace sgrt {
+namespace {
+
+constexpr int64_t SMALL_LANGUAGE = 10000;
+constexpr int MAX_EXPANSIONS = 50000;
+constexpr int MIN_VARIANTS = 8;
+
+int liking(int byte) {
+    const bool is_printable = byte >= 0x20 && byte < 0x7F;
+    return (is_printable ? 0 : 512) + (byte == '"' || byte == '\\' ? 256 : 0) + byte;
+}
+
+}  // namespace
+
+bool Machine::is_live(const Thread& thread, const std::vector<uint8_t>& text) {
+    if (!is_alive(thread.node)) return false;
+    if (!thread.registers || !is_tight(thread.node)) return true;
+    std::vector<int32_t> symbols;
+    return find_completion(thread, text, symbols);
+}
+
+void Machine::keep_live(Threads& threads, const std::vector<uint8_t>& text) {
+    threads.erase(std::remove_if(threads.begin(), threads.end(), [&](const Thread& t) { return !is_live(t, text); }),
+                  threads.end());
+}
+
+bool Machine::find_completion(const Thread& thread, const std::vector<uint8_t>& text, std::vector<int32_t>& symbols) {
+    const Completion* known = completion(thread.node);
+    if (!known) return false;
+    symbols = symbols_of(known);
+    if (!known->uses || holds(thread, symbols, text)) return true;
+    return search(thread, text, symbols);
+}
+
+bool Machine::holds(const Thread& thread, const std::vector<int32_t>& symbols, std::vector<uint8_t> text) {
+    Threads threads{thread}, following;
+    for (int32_t symbol : symbols) {
+        step(threads, symbol, text, following);
+        threads.swap(following);
+        if (threads.empty()) return false;
+        if (symbol < 256) text.push_back(uint8_t(symbol));
+    }
+    return accepts(threads, text);
+}
+
+bool Machine::search(const Thread& start, const std::vector<uint8_t>& text, std::vector<int32_t>& symbols) {
+    struct Item {
+        size_t cost;
+        int64_t order;
+        Thread thread;
+        std::vector<int32_t> symbols;
+    };
+    auto later = [](const Item& l, const Item& r) { return l.cost != r.cost ? l.cost > r.cost : l.order > r.order; };
+    std::priority_queue<Item, std::vector<Item>, decltype(later)> queue(later);
+    std::set<std::pair<Id, std::string>> seen;
+    int64_t pushed = 0;
+    int expanded = 0;
+    queue.push({0, 0, start, {}});
+    std::vector<int> bytes(256);
+    for (int i = 0; i < 256; i++) bytes[size_t(i)] = i;
+    std::sort(bytes.begin(), bytes.end(), [](int l, int r) { return liking(l) < liking(r); });
+    Threads following;
+    while (!queue.empty()) {
+        const Item item = queue.top();
+        queue.pop();
+        std::vector<uint8_t> past = text;
+        for (int32_t symbol : item.symbols)
+            if (symbol < 256) past.push_back(uint8_t(symbol));
+        if (accepts({item.thread}, past)) {
+            symbols = item.symbols;
+            return true;
+        }
+        tick();
+        if (++expanded > MAX_EXPANSIONS) throw LimitExceeded("max_states");
+        const int limit = MIN_VARIANTS + num_recorded(item.thread.registers);
+        std::map<Id, int> used;
+        auto expand = [&](int32_t symbol) {
+            if (++used[derive(item.thread.node, symbol)] > limit) return;
+            step({item.thread}, symbol, past, following);
+            for (const Thread& thread : following) {
+                const Completion* estimate = completion(thread.node);
+                if (!estimate) continue;
+                std::string key;
+                for (const ScopeRegister* s = thread.registers ? thread.registers->scope.get() : nullptr; s;
+                     s = s->outer.get()) {
+                    std::vector<std::string> texts;
+                    for (const Record* r = s->recorded.get(); r; r = r->older.get()) texts.push_back(r->text);
+                    std::sort(texts.begin(), texts.end());
+                    for (const std::string& one : texts) key += std::to_string(one.size()) + ":" + one;
+                    key += "|";
+                }
+                const Capture* capture = thread.registers ? thread.registers->capture.get() : nullptr;
+                while (capture && capture->outer) capture = capture->outer.get();
+                if (capture) {
+                    key.append(past.begin() + std::min<int64_t>(capture->start, int64_t(past.size())), past.end());
+                    if (symbol < 256) key += char(symbol);
+                }
+                if (!seen.emplace(thread.node, key).second) continue;
+                std::vector<int32_t> longer = item.symbols;
+                longer.push_back(symbol);
+                queue.push({longer.size() + estimate->length, ++pushed, thread, std::move(longer)});
+            }
+        };
+        const Bits members = first(item.thread.node) & alphabet;
+        for (int byte : bytes)
+            if (members.test(byte)) expand(byte);
+        for (int32_t token : specials(item.thread.node)) expand(FIRST_SPECIAL + token);
+    }
+    return false;
+}
+
+bool Machine::is_tight(Id id) {
+    Node& n = node(id);
+    if (n.regular) return false;
+    if (n.tight >= 0) return n.tight;
+    bool found = false;
+    std::vector<Id> waiting{id};
+    std::unordered_set<Id> seen;
+    while (!waiting.empty() && !found) {
+        const Id at = waiting.back();
+        waiting.pop_back();
+        const Node& current = node(at);
+        if (current.regular || !seen.insert(at).second) continue;
+        if (at == id || current.kind == DEFERRED) {
+            const Id target = current.kind == DEFERRED ? unfold(at) : at;
+            found = is_visibly_tight(target);
+            if (target != at) {
+                waiting.push_back(target);
+                continue;
+            }
+        }
+        if (current.kind == CONCATENATION) {
+            waiting.push_back(current.a);
+            if (is_nullable(current.a)) waiting.push_back(current.b);
+        } else if (current.kind == ALTERNATION) {
+            waiting.insert(waiting.end(), current.parts, current.parts + current.count);
+        } else if (current.kind == REPETITION || current.kind == DISTINCT) {
+            waiting.push_back(current.a);
+        }
+    }
+    n.tight = found;
+    return found;
+}
+
+// Nothing is unfolded here, so the parts are older nodes and the recursion follows the nesting of one expression.
+bool Machine::is_visibly_tight(Id id) {
+    Node& n = node(id);
+    if (n.regular || !n.has_capture) return false;
+    if (n.visibly_tight >= 0) return n.visibly_tight;
+    bool found = false;
+    if (n.kind == CONCATENATION) {
+        std::vector<Id> run;
+        for (Id at = id; at >= 0 && !found;) {
+            const Node& current = node(at);
+            const Id part = current.kind == CONCATENATION ? current.a : at;
+            if (node(part).kind == ACTION && node(part).low >= END_BYTES) {
+                found = is_small(run);
+                run.clear();
+            } else {
+                run.push_back(part);
+                found = is_visibly_tight(part);
+            }
+            at = current.kind == CONCATENATION ? current.b : -1;
+        }
+    } else if (n.kind == ALTERNATION) {
+        for (int32_t i = 0; i < n.count && !found; i++) found = is_visibly_tight(n.parts[i]);
+    } else if (n.kind == REPETITION || n.kind == DISTINCT) {
+        found = is_visibly_tight(n.a);
+    }
+    n.visibly_tight = found;
+    return found;
+}
+
+bool Machine::is_small(const std::vector<Id>& run) {
+    int64_t total = 1;
+    for (Id part : run) {
+        std::unordered_set<Id> open;
+        const int64_t count = count_words(part, 0, open);
+        if (count < 0) return false;
+        total *= count;
+        if (total > SMALL_LANGUAGE) return false;
+    }
+    return true;
+}
+
+// Number of texts; -1: many, or recursive.
+int64_t Machine::count_words(Id id, int depth, std::unordered_set<Id>& open) {
+    if (node(id).words > -2) return node(id).words;
+    if (!is_alive(id)) return node(id).words = 0;
+    const Node& n = node(id);
+    if (depth > 2000 || !open.insert(id).second) return -1;
+    int64_t total = 0;
+    auto add = [&](int64_t count) {
+        total = count < 0 || total < 0 ? -1 : total + count;
+        if (total > SMALL_LANGUAGE) total = -1;
+    };
+    switch (n.kind) {
+        case EMPTY:
+        case ACTION:
+        case LITERAL:
+        case SPECIAL: total = 1; break;
+        case SET: total = (*n.members & alphabet).count(); break;
+        case INTERSECTION:
+        case COMPLEMENT: {
+            total = is_nullable(id);
+            const Partition& classes = partition(id);
+            for (const auto& members : classes.members) {
+                int spelled = 0, byte = 0;
+                for (uint8_t member : members)
+                    if (alphabet.test(member)) {
+                        spelled++;
+                        byte = member;
+                    }
+                if (!spelled || total < 0) continue;
+                const Id target = derive(id, byte);
+                if (target == NOTHING_ID || !is_alive(target)) continue;
+                const int64_t count = count_words(target, depth + 1, open);
+                add(count < 0 ? -1 : count * spelled);
+            }
+            break;
+        }
+        case REPETITION: {
+            const int64_t count = n.high == UNBOUNDED ? -1 : count_words(n.a, depth + 1, open);
+            if (count < 0) {
+                total = -1;
+                break;
+            }
+            int64_t power = 1;
+            for (int64_t times = 0; times <= n.high && total >= 0; times++) {
+                if (times >= n.low) add(times < 64 ? power : SMALL_LANGUAGE);
+                power = std::min<int64_t>(power * std::max<int64_t>(count, 1), SMALL_LANGUAGE + 1);
+            }
+            break;
+        }
+        case CONCATENATION: {
+            const int64_t head = count_words(n.a, depth + 1, open);
+            const int64_t tail = head < 0 ? -1 : count_words(n.b, depth + 1, open);
+            total = tail < 0 ? -1 : head * tail;
+            break;
+        }
+        case ALTERNATION:
+            for (int32_t i = 0; i < n.count && total >= 0; i++) add(count_words(n.parts[i], depth + 1, open));
+            break;
+        default: total = count_words(n.kind == DEFERRED ? unfold(id) : n.a, depth + 1, open);
+    }
+    open.erase(id);
+    if (total > SMALL_LANGUAGE) total = -1;
+    return node(id).words = total;
+}
+
+}  // namespace sgrt

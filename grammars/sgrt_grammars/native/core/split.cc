@@ -1,0 +1,249 @@
+// Dense nodes in two parts: the tokens inside a regular head, found once for all tails, and those that may leave it.
+//
+// Three things keep heads from being walked again and again: counted heads far from their bound are those without
+// one; counted heads near it are slices of one walk; heads that differ from another in few first bytes are copied.
+#include <algorithm>
+
+#include "walk.hpp"
+
+namespace sgrt {
+namespace {
+
+constexpr int32_t COUNT_MARGIN = 16;
+constexpr size_t MAX_PATCHED = 12;
+constexpr size_t MAX_PRODUCT_STATES = 512;
+
+std::string split_key(Id head, const Bits& following) {
+    std::string key(reinterpret_cast<const char*>(&head), sizeof head);
+    return key.append(reinterpret_cast<const char*>(following.word), sizeof following.word);
+}
+
+}  // namespace
+
+bool Machine::is_split_known(Id head, const Bits& following) const {
+    return splits_.count(split_key(head, following)) > 0;
+}
+
+Split& Machine::split(Id head, const Bits& following) {
+    const std::string key = split_key(head, following);
+    auto found = splits_.find(key);
+    if (found != splits_.end()) return *found->second;
+    const Id equal = capped(head);
+    auto made = std::make_unique<Split>();
+    if (equal != head) {
+        Split& base = split(equal, following);
+        made->head = equal;
+        made->row = base.row;
+        made->ends = base.ends;
+        made->residual = base.residual;
+        made->base = &base;
+    } else if (!split_by_slices(head, following, *made)) {
+        made->head = head;
+        if (!split_from_base(*made, following)) split_plainly(*made, following);
+    }
+    mask_bytes_ += made->row.size() * 4;
+    return *(splits_[key] = std::move(made));
+}
+
+// One pass over a part of the trie by the head alone.
+struct Machine::SplitWalk {
+    Split& out;
+    const Bits& following;
+    std::vector<int32_t> leaving;
+    std::unordered_set<Id> ends;
+
+    void run(Machine& m, int32_t at, int32_t end) {
+        const Trie& trie = m.trie;
+        std::vector<Id> states(size_t(trie.max_depth) + 1, out.head);
+        std::vector<uint8_t> nullable(states.size(), m.is_nullable(out.head));
+        int32_t covered = at;   // everything before it is in `leaving` already
+        Id last_end = -1;
+        m.visited(end - at);
+        while (at < end) {
+            const size_t depth = size_t(trie.depth[size_t(at)]);
+            const uint8_t byte = trie.byte[size_t(at)];
+            const Id from = states[depth - 1];
+            if (nullable[depth - 1] && at >= covered && following.test(byte)) {
+                covered = trie.skip[size_t(at)];
+                for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(covered)]; i++)
+                    leaving.push_back(trie.tokens[size_t(i)]);
+            }
+            const Node& state = m.node(from);
+            Id target = state.row ? state.row[byte] : -1;
+            if (target < 0) target = m.derive(from, byte);
+            if (target == NOTHING_ID || !m.is_alive(target)) {
+                at = trie.skip[size_t(at)];
+                continue;
+            }
+            states[depth] = target;
+            nullable[depth] = m.is_nullable(target);
+            const int32_t first = trie.token_start[size_t(at)], last = trie.token_start[size_t(at) + 1];
+            for (int32_t i = first; i < last; i++) set_bit(out.row, trie.tokens[size_t(i)]);
+            if (first < last && target != last_end) {
+                ends.insert(target);
+                last_end = target;
+            }
+            at++;
+        }
+    }
+
+    void finish() {
+        out.ends.assign(ends.begin(), ends.end());
+        std::sort(out.ends.begin(), out.ends.end());
+    }
+};
+
+void Machine::split_plainly(Split& out, const Bits& following) {
+    out.row.assign(size_t(words), 0);
+    SplitWalk walk{out, following, {}, {}};
+    walk.run(*this, 0, trie.size);
+    walk.finish();
+    out.residual = residual_trie(std::move(walk.leaving));
+}
+
+// A head whose derivatives are another's but for a few bytes: copy that one's row and walk those bytes again.
+bool Machine::split_from_base(Split& out, const Bits& following) {
+    const Id head = out.head;
+    if (node(head).only_symbol >= 0) return false;
+    const Partition& classes = partition(head);
+    size_t largest = 0;
+    for (size_t c = 1; c < classes.members.size(); c++)
+        if (derive(head, classes.members[c][0]) != NOTHING_ID &&
+            (derive(head, classes.members[largest][0]) == NOTHING_ID ||
+             classes.members[c].size() > classes.members[largest].size()))
+            largest = c;
+    const Id base = derive(head, classes.members[largest][0]);
+    if (base == NOTHING_ID || base == head || node(base).only_symbol >= 0 || !is_alive(base)) return false;
+    if (is_nullable(head) && !is_nullable(base)) return false;
+    std::vector<uint8_t> patched;
+    for (int byte = 0; byte < 256; byte++) {
+        if (trie.root_child[byte] < 0 || derive(head, byte) == derive(base, byte)) continue;
+        patched.push_back(uint8_t(byte));
+        if (patched.size() > MAX_PATCHED) return false;
+    }
+    Split& source = split(base, following);
+    out.row = source.row;
+    out.base = &source;
+    SplitWalk walk{out, following, {}, {source.ends.begin(), source.ends.end()}};
+    for (uint8_t byte : patched) {
+        const int32_t at = trie.root_child[byte], end = trie.skip[size_t(at)];
+        for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(end)]; i++) {
+            const int32_t token = trie.tokens[size_t(i)];
+            out.row[size_t(token) >> 5] &= ~(1u << (token & 31));
+        }
+        walk.run(*this, at, end);
+    }
+    walk.finish();
+    out.patched = std::move(patched);
+    const std::vector<int32_t>& known = source.residual->tokens;
+    std::vector<int32_t> sorted(known.begin(), known.end());
+    std::sort(sorted.begin(), sorted.end());
+    bool is_covered = true;
+    for (int32_t token : walk.leaving) is_covered = is_covered && std::binary_search(sorted.begin(), sorted.end(), token);
+    if (!is_covered) walk.leaving.insert(walk.leaving.end(), known.begin(), known.end());
+    out.residual = is_covered ? source.residual : residual_trie(std::move(walk.leaving));
+    return true;
+}
+
+// Counted heads near their bound: tokens by the number of bodies they begin, from one walk for each body.
+bool Machine::split_by_slices(Id head, const Bits& following, Split& out) {
+    const Node& n = node(head);
+    if (n.kind != REPETITION || n.high == UNBOUNDED || n.high > horizon_ + COUNT_MARGIN || n.low > n.high) return false;
+    Slices& found = slices(n.a);
+    if (!found.is_simple) return false;
+    const size_t bound = size_t(std::min<int64_t>(n.high, horizon_ + 1));
+    if (found.rows[bound].empty()) {
+        std::vector<uint32_t> row(size_t(words), 0);
+        for (int32_t token = 0; token < vocabulary.size; token++) {
+            const uint16_t count = found.count[size_t(token)];
+            if (count && count <= bound) set_bit(row, token);
+        }
+        mask_bytes_ += row.size() * 4;
+        found.rows[bound] = std::move(row);
+    }
+    out.head = head;
+    out.row = found.rows[bound];
+    const Id base = repetition(n.a, n.low, UNBOUNDED);
+    out.residual = split(base, following).residual;
+    for (int64_t used = 0; used <= n.high; used++)
+        out.ends.push_back(repetition(n.a, std::max<int64_t>(0, n.low - used), n.high - used));
+    return true;
+}
+
+Machine::Slices& Machine::slices(Id body) {
+    auto found = slices_.find(body);
+    if (found != slices_.end()) return *found->second;
+    auto made = std::make_unique<Slices>();
+    const int64_t top = horizon_ + 1;
+    made->count.assign(size_t(vocabulary.size), 0);
+    made->rows.resize(size_t(top) + 1);
+    made->is_simple = !is_nullable(body);
+    Walk walk(*this);
+    if (made->is_simple)
+        walk.run(repetition(body, 0, top), trie, INT64_MAX, [&](int32_t at, Id target, uint8_t) {
+            const Node& n = node(target);
+            const Node& counted = n.kind == CONCATENATION ? node(n.b) : n;
+            if (counted.kind != REPETITION || counted.a != body || counted.low != 0) {
+                made->is_simple = false;
+                return;
+            }
+            for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(at) + 1]; i++)
+                made->count[size_t(trie.tokens[size_t(i)])] = uint16_t(top - counted.high);
+        });
+    return *(slices_[body] = std::move(made));
+}
+
+// The head without an upper bound that no token can reach. What is equal inside tokens has one split.
+Id Machine::capped(Id head) {
+    auto found = capped_.find(head);
+    if (found != capped_.end()) return found->second;
+    const Node& n = node(head);
+    Id result = head;
+    if (n.kind == REPETITION && n.high != UNBOUNDED && n.high > horizon_ + COUNT_MARGIN) {
+        result = repetition(n.a, n.low, UNBOUNDED);
+    } else if (n.kind == INTERSECTION) {
+        int64_t lowest = UNBOUNDED;
+        const Id free = unbounded(head, lowest);
+        if (free != head && is_alive(free)) {
+            std::unordered_set<Id> states{free};
+            std::vector<Id> waiting{free};
+            while (!waiting.empty() && states.size() <= MAX_PRODUCT_STATES) {
+                const Id at = waiting.back();
+                waiting.pop_back();
+                for (const auto& members : partition(at).members) {
+                    const Id target = derive(at, members[0]);
+                    if (target != NOTHING_ID && states.insert(target).second) waiting.push_back(target);
+                }
+            }
+            // An accepting state is fewer bytes away than there are states, so no bound beyond that is felt.
+            if (waiting.empty() && lowest >= horizon_ + COUNT_MARGIN + int64_t(states.size())) result = free;
+        }
+    }
+    return capped_[head] = result;
+}
+
+// An intersection whose counted parts have lost their bounds; `lowest` becomes the least of those.
+Id Machine::unbounded(Id id, int64_t& lowest) {
+    const Node& n = node(id);
+    if (n.kind == REPETITION && n.high != UNBOUNDED && n.high > horizon_) {
+        lowest = std::min(lowest, n.high);
+        return repetition(n.a, n.low, UNBOUNDED);
+    }
+    if (n.kind == CONCATENATION) return concatenation(n.a, unbounded(n.b, lowest));
+    if (n.kind != INTERSECTION && n.kind != ALTERNATION) return id;
+    std::vector<Id> parts(n.parts, n.parts + n.count);
+    for (Id& part : parts) part = unbounded(part, lowest);
+    return n.kind == INTERSECTION ? intersection(std::move(parts)) : alternation(std::move(parts));
+}
+
+const Trie* Machine::residual_trie(std::vector<int32_t> tokens) {
+    std::sort(tokens.begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    std::string key(reinterpret_cast<const char*>(tokens.data()), tokens.size() * 4);
+    auto found = residual_numbers_.find(key);
+    if (found != residual_numbers_.end()) return found->second;
+    residuals_.push_back(std::make_unique<Trie>(vocabulary, std::move(tokens)));
+    return residual_numbers_[key] = residuals_.back().get();
+}
+
+}  // namespace sgrt

@@ -1,0 +1,45 @@
+#include "trie.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sgrt {
+
+Trie::Trie(const Vocabulary& vocabulary, std::vector<int32_t> ordered) {
+    auto before = [&](int32_t left, int32_t right) {
+        int32_t n = vocabulary.length(left), m = vocabulary.length(right);
+        int order = memcmp(vocabulary.text(left), vocabulary.text(right), size_t(std::min(n, m)));
+        if (order) return order < 0;
+        return n != m ? n < m : left < right;
+    };
+    std::sort(ordered.begin(), ordered.end(), before);
+    std::vector<int32_t> open;
+    const uint8_t* previous = nullptr;
+    int32_t previous_length = 0;
+    for (size_t position = 0; position < ordered.size(); position++) {
+        const uint8_t* text = vocabulary.text(ordered[position]);
+        const int32_t length = vocabulary.length(ordered[position]);
+        int32_t common = 0;
+        const int32_t limit = std::min(length, previous_length);
+        while (common < limit && previous[common] == text[common]) common++;
+        for (; int32_t(open.size()) > common; open.pop_back()) skip[open.back()] = int32_t(byte.size());
+        for (int32_t i = common; i < length; i++) {
+            open.push_back(int32_t(byte.size()));
+            byte.push_back(text[i]);
+            skip.push_back(0);
+            depth.push_back(i + 1);
+            token_start.push_back(int32_t(position));
+        }
+        max_depth = std::max(max_depth, length);
+        previous = text;
+        previous_length = length;
+    }
+    for (int32_t at : open) skip[at] = int32_t(byte.size());
+    size = int32_t(byte.size());
+    token_start.push_back(int32_t(ordered.size()));
+    tokens = std::move(ordered);
+    std::fill_n(root_child, 256, -1);
+    for (int32_t at = 0; at < size; at = skip[at]) root_child[byte[at]] = at;
+}
+
+}  // namespace sgrt

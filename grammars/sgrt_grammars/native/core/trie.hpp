@@ -1,0 +1,46 @@
+// The token vocabulary and its prefix tree in depth-first order; trie.py explains the arrays.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sgrt {
+
+struct Vocabulary {
+    int32_t size = 0;
+    std::vector<uint8_t> data;          // the bytes of all tokens, one after the other
+    std::vector<int64_t> offsets;       // [size + 1]
+    std::vector<int32_t> ends;
+
+    const uint8_t* text(int32_t token) const { return data.data() + offsets[token]; }
+    int32_t length(int32_t token) const { return int32_t(offsets[token + 1] - offsets[token]); }
+};
+
+struct Trie {
+    Trie(const Vocabulary& vocabulary, std::vector<int32_t> tokens);
+
+    int32_t size = 0, max_depth = 0;
+    std::vector<uint8_t> byte;
+    std::vector<int32_t> skip, depth, token_start, tokens;
+    int32_t root_child[256];            // node of each first byte, -1: none
+
+    // Calls found(length, token) for every token that spells the start of symbols[0, count).
+    template <class Found> void matches(const int32_t* symbols, int32_t count, Found found) const {
+        if (count == 0 || symbols[0] > 255) return;
+        int32_t at = root_child[symbols[0]];
+        for (int32_t length = 1; at >= 0;) {
+            if (token_start[at] < token_start[at + 1]) found(length, tokens[token_start[at]]);
+            if (length >= count || symbols[length] > 255) return;
+            at = child(at, uint8_t(symbols[length++]));
+        }
+    }
+    int32_t child(int32_t parent, uint8_t label) const {
+        for (int32_t at = parent + 1, stop = skip[parent]; at < stop; at = skip[at])
+            if (byte[at] == label) return at;
+        return -1;
+    }
+};
+
+}  // namespace sgrt

@@ -1,0 +1,136 @@
+// Masks of nodes; automaton/walk.py explains what is kept apart and why dense nodes are split.
+#include "walk.hpp"
+
+#include <algorithm>
+
+namespace sgrt {
+
+constexpr int64_t DENSE = 3000;
+
+static void sort_in(Machine& machine, const Trie& trie, int32_t at, Id target, uint8_t flags, NodeMask& mask) {
+    const bool is_tight = machine.is_tight(target);
+    const int32_t first = trie.token_start[size_t(at)], last = trie.token_start[size_t(at) + 1];
+    std::vector<int32_t>* list = nullptr;
+    if (flags & FLAG_MULTIPLE || (flags && is_tight)) list = &mask.multiple;
+    else if (flags & FLAG_SINGLE) list = &mask.single;
+    else if (is_tight) list = &mask.tight;
+    for (int32_t i = first; i < last; i++) {
+        if (list) list->push_back(trie.tokens[size_t(i)]);
+        else set_bit(mask.row, trie.tokens[size_t(i)]);
+    }
+}
+
+NodeMask& Machine::mask(Id id) {
+    if (node(id).mask) return *node(id).mask;
+    auto made = std::make_unique<NodeMask>();
+    compute_mask(id, *made);
+    mask_bytes_ += made->row.size() * 4 + sizeof(NodeMask);
+    masks_.push_back(std::move(made));
+    return *(node(id).mask = masks_.back().get());
+}
+
+static void without(std::vector<int32_t>& tokens, const std::vector<int32_t>& others) {
+    std::vector<int32_t> left;
+    std::set_difference(tokens.begin(), tokens.end(), others.begin(), others.end(), std::back_inserter(left));
+    tokens.swap(left);
+}
+
+static void unique_sorted(std::vector<int32_t>& tokens) {
+    std::sort(tokens.begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+}
+
+void Machine::compute_mask(Id id, NodeMask& mask) {
+    auto reset = [&] {
+        mask = NodeMask();
+        mask.id = id;
+        mask.row.assign(size_t(words), 0);
+    };
+    reset();
+    const Node& n = node(id);
+    bool is_done = false;
+    if (!(n.kind == CONCATENATION && node(n.a).regular && is_split_known(n.a, first(n.b)))) {
+        Walk walk(*this);
+        is_done = walk.run(id, trie, DENSE, [&](int32_t at, Id target, uint8_t flags) {
+            sort_in(*this, trie, at, target, flags, mask);
+        });
+    }
+    if (!is_done) {
+        reset();
+        add_dense(id, mask);
+    }
+    add_specials(id, mask);
+    for (auto* list : {&mask.single, &mask.multiple, &mask.tight}) unique_sorted(*list);
+    without(mask.single, mask.multiple);
+    without(mask.tight, mask.multiple);
+    without(mask.tight, mask.single);
+}
+
+void Machine::add_specials(Id id, NodeMask& mask) {
+    for (int32_t token : specials(id)) {
+        Id target = derive(id, FIRST_SPECIAL + token);
+        if (node(target).has_guard) target = strip(target).whole;
+        if (target != NOTHING_ID && is_alive(target)) set_bit(mask.row, token);
+    }
+}
+
+void Machine::add_dense(Id id, NodeMask& mask) {
+    while (node(id).kind == DEFERRED) id = unfold(id);
+    const Node& n = node(id);
+    if (n.kind == ALTERNATION) {
+        for (int32_t i = 0; i < n.count; i++) add_dense(n.parts[i], mask);
+        return;
+    }
+    const Trie* rest = &trie;
+    if (n.kind == CONCATENATION && node(n.a).regular && node(n.a).kind != LITERAL) {
+        Split& parts = split(n.a, first(n.b));
+        if (!has_tight_end(n.a, parts, n.b)) {
+            for (size_t i = 0; i < mask.row.size(); i++) mask.row[i] |= parts.row[i];
+            mask.dense.push_back({&parts, n.a, n.b, {}, {}});
+            rest = parts.residual;
+        }
+    }
+    Walk walk(*this);
+    walk.run(id, *rest, INT64_MAX, [&](int32_t at, Id target, uint8_t flags) {
+        sort_in(*this, *rest, at, target, flags, mask);
+    });
+}
+
+bool Machine::has_tight_end(Id head, const Split& parts, Id tail) {
+    if (!node(tail).has_capture) return false;
+    if (parts.head != head && is_small({head})) return true;
+    for (Id end : parts.ends)
+        if (is_tight(concatenation(end, tail))) return true;
+    return false;
+}
+
+void Machine::clear_masks() {
+    for (auto& mask : masks_) node(mask->id).mask = nullptr;
+    masks_.clear();
+    splits_.clear();
+    slices_.clear();
+    mask_bytes_ = 0;
+}
+
+void Machine::start_operation(double time_s) {
+    using clock = std::chrono::steady_clock;
+    deadline_ = time_s >= 1e9 ? 1e300 : std::chrono::duration<double>(clock::now().time_since_epoch()).count() + time_s;
+    states_ = visited_ = 0;
+}
+
+void Machine::tick() {
+    if ((++ticks_ & 1023) || deadline_ >= 1e300) return;
+    using clock = std::chrono::steady_clock;
+    if (std::chrono::duration<double>(clock::now().time_since_epoch()).count() > deadline_) throw LimitExceeded("time_s");
+}
+
+void Machine::visited(int64_t trie_nodes) {
+    visited_ += trie_nodes;
+    if (visited_ > limits_.max_mask_nodes) throw LimitExceeded("max_mask_nodes");
+}
+
+size_t Machine::num_bytes() const {
+    return pool_.held() + mask_bytes_ + nodes_.size() * 24 + completions_.size() * 200;
+}
+
+}  // namespace sgrt
