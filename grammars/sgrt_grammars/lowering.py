@@ -70,7 +70,8 @@ def _combination(constraint: Constraint, vocabulary: Vocabulary) -> Expression:
 
 
 def _single(
-    constraint: JsonSchema | JsonObject | Regex | Choice | ContextFree | Token | Text | AnyText, vocabulary: Vocabulary
+    constraint: JsonSchema | JsonObject | Regex | Choice | ContextFree | Token | Text | AnyText,
+    vocabulary: Vocabulary,
 ) -> Expression:
     match constraint:
         case JsonSchema():
@@ -79,20 +80,29 @@ def _single(
             return object_expression(constraint)
         case Regex():
             return regex_expression(constraint)
-        case Choice(options=options):
-            if not options or "" in options:
-                raise InvalidConstraint("a choice has at least one option, and none is empty")
-            return literals(option.encode() for option in options)
+        case Choice():
+            return _choice(constraint)
         case ContextFree():
             return grammar_expression(_rules(constraint))
-        case Token(token_id=token_id):
-            if not 0 <= token_id < vocabulary.size:
-                raise InvalidConstraint(f"token {token_id} is not in the vocabulary of {vocabulary.size} tokens")
-            return SpecialToken(token_id)
+        case Token():
+            return _token(constraint, vocabulary)
         case Text(text=text):
             return Literal(text.encode())
         case AnyText():
             return any_text_expression(constraint)
+
+
+def _choice(constraint: Choice) -> Expression:
+    if not constraint.options or "" in constraint.options:
+        raise InvalidConstraint("a choice has at least one option, and none is empty")
+    return literals(option.encode() for option in constraint.options)
+
+
+def _token(constraint: Token, vocabulary: Vocabulary) -> Expression:
+    if not 0 <= constraint.token_id < vocabulary.size:
+        size = vocabulary.size
+        raise InvalidConstraint(f"token {constraint.token_id} is not in the vocabulary of {size} tokens")
+    return SpecialToken(constraint.token_id)
 
 
 def _rules(constraint: ContextFree) -> Rules:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sgrt_grammars.constraint import AnyText, Constraint, OneOf, Repeat, Sequence, StructuralTag, Tag, Text, Token
+from sgrt_grammars.constraint import (
+    AnyText,
+    Constraint,
+    OneOf,
+    Repeat,
+    Sequence,
+    StructuralTag,
+    Tag,
+    Text,
+    Token,
+)
 from sgrt_grammars.errors import InvalidConstraint
 from sgrt_grammars.expression import (
     EMPTY_TEXT,
@@ -90,7 +100,7 @@ def _segments(constraint: StructuralTag, free: Expression, lower: Lower) -> list
         trigger = _trigger_of(first.text, constraint.triggers)
         begin = Literal(first.text[len(trigger) :].encode())
         by_trigger.setdefault(trigger, []).append(Concatenation((begin, *following)))
-    segments = [
+    segments: list[Expression] = [
         Concatenation((spell(_up_to(trigger, constraint.triggers), UTF8), alternation(tags)))
         for trigger, tags in by_trigger.items()
     ]

@@ -188,7 +188,9 @@ class _Parser:
         """A special token by id, `<[id]>`."""
         stop = self._text.find("]>", self._place)
         digits = self._text[self._place + 2 : stop]
-        is_id = self._text.startswith("<[", self._place) and stop > 0 and digits.isdigit() and len(digits) < 10
+        is_id = (
+            self._text.startswith("<[", self._place) and stop > 0 and digits.isdigit() and len(digits) < 10
+        )
         if not is_id:
             raise UnsupportedConstraint(
                 "a token is named by its id alone", pointer=f"offset {self._place}", keyword="<",

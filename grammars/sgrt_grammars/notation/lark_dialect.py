@@ -28,14 +28,16 @@ def parse_lark(constraint: ContextFree) -> Rules:
     """The rules of a grammar text; the start rule is `start` unless the constraint names another."""
     start = constraint.start or "start"
     try:
-        grammar, _ = load_grammar(constraint.text, "<grammar>", [], False)
+        grammar, _ = load_grammar(constraint.text, "<grammar>", [], False)  # type: ignore[no-untyped-call]  # lark has no types here
         terminals, rules, ignored = grammar.compile([start], "*")
     except RecursionError as error:
         raise CompileLimitExceeded("the grammar nests too deep", limit="depth") from error
     except (exceptions.LarkError, ValueError, AssertionError) as error:
         raise InvalidConstraint(f"the grammar does not parse: {error}") from error
     languages = {terminal.name: _language(terminal) for terminal in terminals}
-    blank: Body = loop(Terminal(either(*(languages[name] for name in ignored))), 0, None) if ignored else series()
+    blank: Body = (
+        loop(Terminal(either(*(languages[name] for name in ignored))), 0, None) if ignored else series()
+    )
     bodies: dict[str, list[Body]] = {}
     for rule in rules:
         name = str(rule.origin.name)

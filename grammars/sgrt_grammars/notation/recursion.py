@@ -42,7 +42,8 @@ def without_left_recursion(rules: Rules) -> Rules:
     for group in _recursive_groups(bodies, frozenset()):
         if len(group) > MAX_GROUP:
             raise CompileLimitExceeded(
-                f"{len(group)} rules are left-recursive through each other; at most {MAX_GROUP} may", limit="rules"
+                f"{len(group)} rules are left-recursive through each other; at most {MAX_GROUP} may",
+                limit="rules",
             )
         solved |= _solved(group, bodies)
     start = rules.start
@@ -147,7 +148,9 @@ def _solved(group: list[str], bodies: dict[str, Body]) -> dict[str, Body]:
                 if middle in split[following].by_name
             ]
             ends = [EMPTY] if target in units[source] else []
-            solved[_follower_rule(source, target).name] = branch(*ends, *(one for one in steps if one != IMPOSSIBLE))
+            solved[_follower_rule(source, target).name] = branch(
+                *ends, *(one for one in steps if one != IMPOSSIBLE)
+            )
     return solved
 
 

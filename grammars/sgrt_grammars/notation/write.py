@@ -5,7 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from sgrt_grammars.errors import InvalidConstraint
-from sgrt_grammars.expression import Alternation, Concatenation, Deferred, Expression, Repetition, SpecialToken
+from sgrt_grammars.expression import (
+    Alternation,
+    Concatenation,
+    Deferred,
+    Expression,
+    Repetition,
+    SpecialToken,
+)
 from sgrt_grammars.notation.grammar import Body, Branch, Loop, Mark, Reference, Rules, Series, Terminal
 from sgrt_grammars.notation.nullable import references
 from sgrt_grammars.notation.recursion import without_left_recursion

@@ -71,7 +71,9 @@ def _rows(pattern: Pattern) -> list[FlatRow]:
 
 def _check_size(num_rows: int) -> None:
     if num_rows > MAX_ROWS:
-        raise PatternTooDeep(f"assertions multiply out to more than {MAX_ROWS} alternatives", limit="alternatives")
+        raise PatternTooDeep(
+            f"assertions multiply out to more than {MAX_ROWS} alternatives", limit="alternatives"
+        )
 
 
 def _unrolled(body: Pattern, minimum: int, maximum: int | None) -> list[FlatRow]:
@@ -80,7 +82,8 @@ def _unrolled(body: Pattern, minimum: int, maximum: int | None) -> list[FlatRow]
         return once if minimum else [(), *once]
     if maximum is None or maximum > _MAX_UNROLLED:
         raise PatternRefused(
-            "an assertion inside an unbounded or long repetition", hint="move the assertion out of the repetition"
+            "an assertion inside an unbounded or long repetition",
+            hint="move the assertion out of the repetition",
         )
     rows: list[FlatRow] = []
     for count in range(minimum, maximum + 1):

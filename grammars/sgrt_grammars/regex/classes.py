@@ -16,8 +16,8 @@ ECMA_LINE_TERMINATORS = CharSet.of("\n\r\u2028\u2029")
 ASCII_DIGITS = CharSet.between("0", "9")
 ASCII_WORD = CharSet.of("_") | ASCII_DIGITS | CharSet.between("a", "z") | CharSet.between("A", "Z")
 ASCII_SPACE = CharSet.of(" \t\n\r\f\v")
-ECMA_SPACE = (
-    CharSet.of(" \t\n\r\f\v\u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff") | CharSet.between("\u2000", "\u200a")
+ECMA_SPACE = CharSet.of(" \t\n\r\f\v\u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff") | CharSet.between(
+    "\u2000", "\u200a"
 )
 
 # Beyond plane 3 only private use (planes 15, 16), tags and variation selectors (plane 14) are assigned.
@@ -51,7 +51,45 @@ _CATEGORY_NAMES = {
     "control": "Cc", "cntrl": "Cc", "format": "Cf", "private_use": "Co", "unassigned": "Cn",
 }  # fmt: skip
 _CATEGORIES = frozenset(
-    "L LC Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp C Cc Cf Co Cn".split()
+    [
+        "L",
+        "LC",
+        "Lu",
+        "Ll",
+        "Lt",
+        "Lm",
+        "Lo",
+        "M",
+        "Mn",
+        "Mc",
+        "Me",
+        "N",
+        "Nd",
+        "Nl",
+        "No",
+        "P",
+        "Pc",
+        "Pd",
+        "Ps",
+        "Pe",
+        "Pi",
+        "Pf",
+        "Po",
+        "S",
+        "Sm",
+        "Sc",
+        "Sk",
+        "So",
+        "Z",
+        "Zs",
+        "Zl",
+        "Zp",
+        "C",
+        "Cc",
+        "Cf",
+        "Co",
+        "Cn",
+    ]
 )
 
 
@@ -90,7 +128,9 @@ def _category_members(category: str) -> CharSet:
     table = _by_category()
     if category == "Cn":
         return ~CharSet.from_ranges(one for ranges in table.values() for one in ranges)
-    wanted = ("Lu", "Ll", "Lt") if category == "LC" else tuple(one for one in table if one.startswith(category))
+    wanted = (
+        ("Lu", "Ll", "Lt") if category == "LC" else tuple(one for one in table if one.startswith(category))
+    )
     members = CharSet.from_ranges(one for part in wanted for one in table.get(part, ()))
     return members | _category_members("Cn") if category == "C" else members
 

@@ -17,7 +17,9 @@ from sgrt_grammars.regex.spelling import UTF8, spell
 def regex_expression(regex: Regex) -> Expression:
     """The texts of a `Regex` constraint, in UTF-8."""
     is_full = regex.dialect is RegexDialect.PYTHON
-    return spell(pattern_language(regex.pattern, regex.dialect, is_full=is_full, pointer="", keyword="regex"), UTF8)
+    return spell(
+        pattern_language(regex.pattern, regex.dialect, is_full=is_full, pointer="", keyword="regex"), UTF8
+    )
 
 
 def pattern_language(
@@ -27,7 +29,9 @@ def pattern_language(
     try:
         return _language(text, dialect, is_full)
     except PatternError as error:
-        raise InvalidConstraint(f"{keyword} {_shortened(text)} does not parse: {error}", pointer=pointer) from error
+        raise InvalidConstraint(
+            f"{keyword} {_shortened(text)} does not parse: {error}", pointer=pointer
+        ) from error
     except PatternRefused as error:
         message = f"{_shortened(text)}: {error}"
         raise UnsupportedConstraint(message, pointer=pointer, keyword=keyword, hint=error.hint) from error

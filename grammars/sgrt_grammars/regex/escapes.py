@@ -156,6 +156,7 @@ class EscapeReader:
         members = classes.unicode_property(name, value if equals else None)
         if members is None:
             raise PatternRefused(
-                f"the Unicode property {inner!r} is not known here", hint="use a general category or a class of ranges"
+                f"the Unicode property {inner!r} is not known here",
+                hint="use a general category or a class of ranges",
             )
         return Escape(~members if letter == "P" else members, stop + 1)

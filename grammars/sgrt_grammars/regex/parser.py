@@ -13,7 +13,17 @@ from sgrt_grammars.regex import classes
 from sgrt_grammars.regex.charset import EVERY_CHARACTER, CharSet
 from sgrt_grammars.regex.errors import PatternError, PatternRefused, PatternTooDeep
 from sgrt_grammars.regex.escapes import EscapeReader
-from sgrt_grammars.regex.language import EMPTY, Chars, Language, Words, chain, characters, either, repeat, word
+from sgrt_grammars.regex.language import (
+    EMPTY,
+    Chars,
+    Language,
+    Words,
+    chain,
+    characters,
+    either,
+    repeat,
+    word,
+)
 from sgrt_grammars.regex.syntax import (
     TEXT_END,
     TEXT_START,
@@ -45,7 +55,14 @@ class Flags:
     ascii_only: bool = False
 
 
-_FLAG_NAMES = {"i": "ignore_case", "m": "multiline", "s": "dot_all", "x": "verbose", "a": "ascii_only", "u": ""}
+_FLAG_NAMES = {
+    "i": "ignore_case",
+    "m": "multiline",
+    "s": "dot_all",
+    "x": "verbose",
+    "a": "ascii_only",
+    "u": "",
+}
 _ECMA_FLAGS = "ims"
 _EDGES = ("\\b", "\\B", "\\A", "\\Z")
 
@@ -240,7 +257,12 @@ class _Parser:
         """Read what follows an opening parenthesis: the side and sign of an assertion, and the flags inside."""
         if not self._take("?"):
             return None, flags
-        looks = {"<=": (Side.BEHIND, False), "<!": (Side.BEHIND, True), "=": (Side.AHEAD, False), "!": (Side.AHEAD, True)}
+        looks = {
+            "<=": (Side.BEHIND, False),
+            "<!": (Side.BEHIND, True),
+            "=": (Side.AHEAD, False),
+            "!": (Side.AHEAD, True),
+        }
         for sign, look in looks.items():
             if self._take(sign):
                 return look, flags
@@ -259,7 +281,9 @@ class _Parser:
     def _scoped_flags(self, flags: Flags) -> Flags:
         start = self._place
         if self._is_python and (self._peek("P=") or self._peek("(")):
-            raise PatternRefused("backreferences and conditions are not regular", hint="spell out the alternatives")
+            raise PatternRefused(
+                "backreferences and conditions are not regular", hint="spell out the alternatives"
+            )
         if self._is_python and self._peek(">"):
             raise PatternRefused("atomic groups are not supported", hint="use a plain group")
         stop = start

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Protocol
 
@@ -57,11 +57,11 @@ def spell(language: Language, spelling: Spelling) -> Expression:
 
 
 def literals(texts: Iterable[bytes]) -> Expression:
-    """Any of the byte strings. (The automaton shares their common beginnings.)"""
+    """Any of the byte strings. (The automaton shares their common beginnings.)."""
     return alternation([Literal(one) for one in sorted(set(texts))])
 
 
-def alternation(options: list[Expression]) -> Expression:
+def alternation(options: Sequence[Expression]) -> Expression:
     """Any of the options; the single option itself when there is one."""
     if not options:
         return NOTHING
@@ -99,7 +99,9 @@ def utf8_characters(members: CharSet) -> Expression:
     options: list[Expression] = []
     for first, last, lead, num_continuations in _UTF8_LENGTHS:
         ranges = tuple(
-            (max(low, first), min(high, last)) for low, high in members.ranges if low <= last and high >= first
+            (max(low, first), min(high, last))
+            for low, high in members.ranges
+            if low <= last and high >= first
         )
         if ranges:
             options += digit_options(
@@ -129,7 +131,9 @@ def digit_options(
         return [top(mask)]
     groups = _by_tail(ranges, bits * num_lower)
     return [
-        Concatenation((top(mask), alternation(digit_options(tail, num_lower - 1, bits=bits, top=below, below=below))))
+        Concatenation(
+            (top(mask), alternation(digit_options(tail, num_lower - 1, bits=bits, top=below, below=below)))
+        )
         for tail, mask in groups.items()
     ]
 

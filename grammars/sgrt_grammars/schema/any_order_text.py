@@ -68,5 +68,3 @@ class AnyOrderText(ObjectText):
                 after = replace(progress, size=self._grown(progress.size), counts=counts)
                 options.append(Concatenation((self._entry(keys, value), self._after(after))))
         return options
-
-

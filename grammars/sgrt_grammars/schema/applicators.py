@@ -73,12 +73,16 @@ def _branches(subschemas: Subschemas, node: Node, keyword: str) -> list[Node]:
     return [subschemas.document.child(node, keyword, index) for index in range(len(operand))]
 
 
-def _const(subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case], is_tracking: bool) -> list[Case]:
+def _const(
+    subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case], is_tracking: bool
+) -> list[Case]:
     shape = value_shape(_operand(node, "const"), f"={node.pointer}/const", subschemas.constants)
     return _product(cases, [Case(shape, NONE_SEEN)], is_tracking)
 
 
-def _enum(subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case], is_tracking: bool) -> list[Case]:
+def _enum(
+    subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case], is_tracking: bool
+) -> list[Case]:
     values = _operand(node, "enum")
     assert isinstance(values, list), "operands were checked"
     shape = enumeration_shape(values, f"={node.pointer}/enum", subschemas.constants)
@@ -89,18 +93,24 @@ def _reference(keyword: str) -> Applicator:
     def apply(
         subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case], is_tracking: bool
     ) -> list[Case]:
-        return _product(cases, subschemas.referred(node, scope, keyword, is_tracking=is_tracking), is_tracking)
+        return _product(
+            cases, subschemas.referred(node, scope, keyword, is_tracking=is_tracking), is_tracking
+        )
 
     return apply
 
 
-def _all_of(subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case], is_tracking: bool) -> list[Case]:
+def _all_of(
+    subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case], is_tracking: bool
+) -> list[Case]:
     for branch in _branches(subschemas, node, "allOf"):
         cases = _product(cases, subschemas.cases(branch, scope, is_tracking=is_tracking), is_tracking)
     return cases
 
 
-def _any_of(subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case], is_tracking: bool) -> list[Case]:
+def _any_of(
+    subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case], is_tracking: bool
+) -> list[Case]:
     """At least one branch. What a branch has seen counts wherever it holds, so cases tell who holds."""
     branches = _branches(subschemas, node, "anyOf")
     if not is_tracking:
@@ -115,17 +125,25 @@ def _any_of(subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case],
         for one, holds in found:
             rest = subschemas.emptiness.difference(one.shape, shape) if sees else one.shape
             grown.append((replace(one, shape=rest), holds))
-        found = [(case, holds) for case, holds in grown if not subschemas.emptiness.pruned(case.shape).is_empty]
+        found = [
+            (case, holds) for case, holds in grown if not subschemas.emptiness.pruned(case.shape).is_empty
+        ]
     return [case for case, holds in found if holds]
 
 
-def _one_of(subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case], is_tracking: bool) -> list[Case]:
+def _one_of(
+    subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case], is_tracking: bool
+) -> list[Case]:
     """Exactly one branch: each without the others."""
     branches = _branches(subschemas, node, "oneOf")
     shapes = [subschemas.node_shape(one, scope) for one in branches]
     found: list[Case] = []
     for index, branch in enumerate(branches):
-        ways = subschemas.cases(branch, scope, is_tracking=True) if is_tracking else [Case(shapes[index], NONE_SEEN)]
+        ways = (
+            subschemas.cases(branch, scope, is_tracking=True)
+            if is_tracking
+            else [Case(shapes[index], NONE_SEEN)]
+        )
         for case in _product(cases, ways, is_tracking):
             shape = subschemas.emptiness.pruned(case.shape)
             for other, taken in enumerate(shapes):
@@ -136,7 +154,9 @@ def _one_of(subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case],
     return found if is_tracking else [Case(united(found), NONE_SEEN)]
 
 
-def _not(subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case], is_tracking: bool) -> list[Case]:
+def _not(
+    subschemas: Subschemas, node: Node, scope: Scope, cases: list[Case], is_tracking: bool
+) -> list[Case]:
     taken = subschemas.node_shape(subschemas.document.child(node, "not"), scope)
     return [replace(case, shape=subschemas.emptiness.difference(case.shape, taken)) for case in cases]
 
@@ -171,8 +191,13 @@ def _dependent(keyword: str) -> Applicator:
             absent = ObjectShape(members={name: Member(value=NEVER)})
             present = ObjectShape(members={name: Member(value=ALWAYS)}, required=frozenset({name}))
             holding = Case(Shape(objects=(present,)), NONE_SEEN)
-            ways = subschemas.cases(subschemas.document.child(node, keyword, name), scope, is_tracking=is_tracking)
-            options = [Case(replace(ANYTHING, objects=(absent,)), NONE_SEEN), *(holding.joined(way) for way in ways)]
+            ways = subschemas.cases(
+                subschemas.document.child(node, keyword, name), scope, is_tracking=is_tracking
+            )
+            options = [
+                Case(replace(ANYTHING, objects=(absent,)), NONE_SEEN),
+                *(holding.joined(way) for way in ways),
+            ]
             cases = _product(cases, options, is_tracking)
         return cases
 
@@ -216,7 +241,9 @@ def evaluate_rest(node: Node, scope: Scope, case: Case) -> Case:
             members={name: Member(value=ALWAYS) for name in sorted(seen.names)},
             rules=(Rule(keys=outside(either(*seen.patterns)), value=value),),
         )
-        found = found.joined(Case(replace(ANYTHING, objects=(rest,)), replace(NONE_SEEN, all_properties=True)))
+        found = found.joined(
+            Case(replace(ANYTHING, objects=(rest,)), replace(NONE_SEEN, all_properties=True))
+        )
     if "unevaluatedItems" in schema and not seen.all_items:
         value = child(schema["unevaluatedItems"], f"{node.pointer}/unevaluatedItems", scope)
         value = disjunction(value, *seen.contained)

@@ -63,7 +63,9 @@ class ArrayText:
 
     def expression(self) -> Expression:
         """The whole array, with its brackets."""
-        assert not self.shape.has_duplicates, "shapes that need duplicates are refused before they are written"
+        assert not self.shape.has_duplicates, (
+            "shapes that need duplicates are refused before they are written"
+        )
         blank = space(self.values.whitespace)
         return Concatenation((Literal(b"["), blank, self._items(), Literal(b"]")))
 

@@ -25,7 +25,18 @@ MAX_SUBSCHEMAS = 200_000
 MAX_NESTING = 200
 
 _COMBINING = frozenset(
-    {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if", "contains", "uniqueItems"}
+    {
+        "$ref",
+        "$dynamicRef",
+        "$recursiveRef",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "if",
+        "contains",
+        "uniqueItems",
+    }
     | {"dependentSchemas", "dependencies", "unevaluatedItems", "unevaluatedProperties", "patternProperties"}
     | {"propertyNames", "multipleOf", "const", "enum"}
 )
@@ -105,7 +116,9 @@ def combine_all(evaluator: Evaluator, root: Formula, visit: Callable[[Shape, str
                 seen.add(formula)
                 stack.append(formula)
         if len(seen) > MAX_SUBSCHEMAS:
-            raise CompileLimitExceeded(f"more than {MAX_SUBSCHEMAS} combinations of subschemas", limit="subschemas")
+            raise CompileLimitExceeded(
+                f"more than {MAX_SUBSCHEMAS} combinations of subschemas", limit="subschemas"
+            )
 
 
 def pointer_of(formula: Formula) -> str:
@@ -139,7 +152,10 @@ def _object_children(shape: ObjectShape) -> Iterable[Formula]:
     yield from (member.value for member in shape.members.values())
     yield from (rule.value for rule in shape.rules)
     for one in shape.counts:
-        for value in (*(member.value for member in shape.members.values()), *(rule.value for rule in shape.rules)):
+        for value in (
+            *(member.value for member in shape.members.values()),
+            *(rule.value for rule in shape.rules),
+        ):
             yield conjunction(value, one.value)
             yield conjunction(value, negation(one.value))
         yield one.value

@@ -96,7 +96,9 @@ class Document:
         self._resource_root(node, resource, keyword)
         found = self.index.anchors.get((resource, name))
         if found is None:
-            raise InvalidConstraint(f"{keyword} names no anchor of this schema: {name!r}", pointer=node.pointer)
+            raise InvalidConstraint(
+                f"{keyword} names no anchor of this schema: {name!r}", pointer=node.pointer
+            )
         return found
 
     def _resource_root(self, node: Node, resource: str, keyword: str) -> Node:

@@ -39,6 +39,9 @@ def draft_of(schema: object) -> Draft:
     for mark in ("draft-00", "draft-01", "draft-02", "draft-03"):
         if mark in uri:
             raise UnsupportedConstraint(
-                f"{uri} is older than draft 4", pointer="/$schema", keyword="$schema", hint="use draft 4 or later"
+                f"{uri} is older than draft 4",
+                pointer="/$schema",
+                keyword="$schema",
+                hint="use draft 4 or later",
             )
     return next((draft for mark, draft in _MARKS.items() if mark in uri), Draft.DRAFT_2020)

@@ -30,7 +30,9 @@ class Emptiness:
         """Values of `one` that are not in `other`, taking away one conjunction after the other."""
         if one.is_empty or other.is_empty:
             return one
-        rest = intersect(replace(one, arrays=(), objects=()), complement(replace(other, arrays=(), objects=())))
+        rest = intersect(
+            replace(one, arrays=(), objects=()), complement(replace(other, arrays=(), objects=()))
+        )
         arrays, objects = one.arrays, one.objects
         for array in other.arrays:
             arrays = limited(tuple(left for part in arrays for left in self._without_array(part, array)))
@@ -69,7 +71,9 @@ class Emptiness:
 
     def is_void_object(self, shape: ObjectShape, depth: int = 0) -> bool:
         """Whether evidently no object belongs."""
-        return shape.is_empty or any(self._is_void(shape.members[name].value, depth + 1) for name in shape.required)
+        return shape.is_empty or any(
+            self._is_void(shape.members[name].value, depth + 1) for name in shape.required
+        )
 
     def _is_void(self, formula: Formula, depth: int) -> bool:
         if formula in (ALWAYS, NEVER) or depth > _MAX_DEPTH:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from urllib.parse import urldefrag
 
 from sgrt_grammars.errors import InvalidConstraint
@@ -88,7 +88,9 @@ class Evaluator:
             return [Case(shape, seen_by(node, scope) if is_tracking else NONE_SEEN)]
         place = (node.pointer, scope)
         if place in self._open:
-            raise InvalidConstraint("a reference that leads back to itself says nothing", pointer=node.pointer)
+            raise InvalidConstraint(
+                "a reference that leads back to itself says nothing", pointer=node.pointer
+            )
         self._open.add(place)
         try:
             return self._combined(node, scope, shape, is_tracking=is_tracking)
@@ -123,7 +125,9 @@ class Evaluator:
         """The cases of what a reference leads to."""
         place = (f"{node.pointer}/{keyword}", scope)
         if place in self._open:
-            raise InvalidConstraint(f"{keyword} leads back to itself without a value between", pointer=node.pointer)
+            raise InvalidConstraint(
+                f"{keyword} leads back to itself without a value between", pointer=node.pointer
+            )
         self._open.add(place)
         try:
             target = self._target(node, scope, keyword)
@@ -155,7 +159,11 @@ class Evaluator:
         resources = self.document.index.resources
         for resource in scope:
             node = resources.get(resource)
-            if node is not None and isinstance(node.schema, dict) and node.schema.get("$recursiveAnchor") is True:
+            if (
+                node is not None
+                and isinstance(node.schema, dict)
+                and node.schema.get("$recursiveAnchor") is True
+            ):
                 return node
         return target
 

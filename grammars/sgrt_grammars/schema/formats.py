@@ -33,19 +33,23 @@ _BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = rf"{_BYTE}(?:\.{_BYTE}){{3}}"
 _GROUP = r"[0-9A-Fa-f]{1,4}"
 _LAST = rf"(?:{_GROUP}:{_GROUP}|{_IPV4})"
-_IPV6 = "(?:" + "|".join(
-    [
-        rf"(?:{_GROUP}:){{6}}{_LAST}",
-        rf"::(?:{_GROUP}:){{5}}{_LAST}",
-        rf"(?:{_GROUP})?::(?:{_GROUP}:){{4}}{_LAST}",
-        rf"(?:(?:{_GROUP}:){{0,1}}{_GROUP})?::(?:{_GROUP}:){{3}}{_LAST}",
-        rf"(?:(?:{_GROUP}:){{0,2}}{_GROUP})?::(?:{_GROUP}:){{2}}{_LAST}",
-        rf"(?:(?:{_GROUP}:){{0,3}}{_GROUP})?::{_GROUP}:{_LAST}",
-        rf"(?:(?:{_GROUP}:){{0,4}}{_GROUP})?::{_LAST}",
-        rf"(?:(?:{_GROUP}:){{0,5}}{_GROUP})?::{_GROUP}",
-        rf"(?:(?:{_GROUP}:){{0,6}}{_GROUP})?::",
-    ]
-) + ")"  # RFC 3986, IPv6address
+_IPV6 = (
+    "(?:"
+    + "|".join(
+        [
+            rf"(?:{_GROUP}:){{6}}{_LAST}",
+            rf"::(?:{_GROUP}:){{5}}{_LAST}",
+            rf"(?:{_GROUP})?::(?:{_GROUP}:){{4}}{_LAST}",
+            rf"(?:(?:{_GROUP}:){{0,1}}{_GROUP})?::(?:{_GROUP}:){{3}}{_LAST}",
+            rf"(?:(?:{_GROUP}:){{0,2}}{_GROUP})?::(?:{_GROUP}:){{2}}{_LAST}",
+            rf"(?:(?:{_GROUP}:){{0,3}}{_GROUP})?::{_GROUP}:{_LAST}",
+            rf"(?:(?:{_GROUP}:){{0,4}}{_GROUP})?::{_LAST}",
+            rf"(?:(?:{_GROUP}:){{0,5}}{_GROUP})?::{_GROUP}",
+            rf"(?:(?:{_GROUP}:){{0,6}}{_GROUP})?::",
+        ]
+    )
+    + ")"
+)  # RFC 3986, IPv6address
 
 _ALNUM, _LDH = "[A-Za-z0-9]", "[A-Za-z0-9-]"
 _LABEL = (
@@ -87,9 +91,7 @@ def _uri_parts(extra: str, private: str) -> tuple[str, str]:
     absolute_path = rf"/(?:{pchar}+(?:/{pchar}*)*)?"
     rest = rf"(?:\?(?:{pchar}|[/?{private}])*)?(?:#(?:{pchar}|[/?])*)?"
     with_authority = rf"//{authority}(?:/{pchar}*)*"
-    uri = (
-        rf"[A-Za-z][A-Za-z0-9+.-]*:(?:{with_authority}|{absolute_path}|{pchar}+(?:/{pchar}*)*|){rest}"
-    )
+    uri = rf"[A-Za-z][A-Za-z0-9+.-]*:(?:{with_authority}|{absolute_path}|{pchar}+(?:/{pchar}*)*|){rest}"
     relative = rf"(?:{with_authority}|{absolute_path}|{segment_no_colon}(?:/{pchar}*)*|){rest}"
     return uri, relative
 
@@ -99,7 +101,9 @@ _IRI, _IRI_RELATIVE = _uri_parts(_UCS, _PRIVATE)
 
 _VARNAME = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*"
 _VARSPEC = rf"{_VARNAME}(?::[1-9][0-9]{{0,3}}|\*)?"
-_TEMPLATE_LITERAL = rf"[\x21\x23\x24\x26\x28-\x3b\x3d\x3f-\x5b\x5d\x5f\x61-\x7a\x7e{_UCS}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
+_TEMPLATE_LITERAL = (
+    rf"[\x21\x23\x24\x26\x28-\x3b\x3d\x3f-\x5b\x5d\x5f\x61-\x7a\x7e{_UCS}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
+)
 _URI_TEMPLATE = rf"(?:{_TEMPLATE_LITERAL}|\{{[+#./;?&=,!@|]?{_VARSPEC}(?:,{_VARSPEC})*\}})*"
 
 _POINTER = r"(?:/(?:[^~/]|~[01])*)*"

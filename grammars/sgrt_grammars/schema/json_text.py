@@ -121,7 +121,7 @@ def _canonical_characters(members: CharSet) -> Expression:
     tails = sorted(quoted(character)[2:-1] for character in escaped)
     short = [tail for tail in tails if len(tail) == 1]
     long = [tail for tail in tails if len(tail) > 1]
-    after = [ByteSet(sum(1 << tail[0] for tail in short))] if short else []
+    after: list[Expression] = [ByteSet(sum(1 << tail[0] for tail in short))] if short else []
     if long:
         after.append(_unicode_escapes(tuple((int(tail[1:], 16),) * 2 for tail in long), upper=False))
     if after:
@@ -147,7 +147,11 @@ def _free_characters(members: CharSet) -> Expression:
 def _unicode_escapes(ranges: tuple[Range, ...], *, upper: bool) -> Expression:
     """`uXXXX` of code units."""
     options = digit_options(
-        ranges, 3, bits=4, top=lambda mask: _hexadecimal(mask, upper), below=lambda mask: _hexadecimal(mask, upper)
+        ranges,
+        3,
+        bits=4,
+        top=lambda mask: _hexadecimal(mask, upper),
+        below=lambda mask: _hexadecimal(mask, upper),
     )
     return Concatenation((Literal(b"u"), alternation(options)))
 
@@ -168,7 +172,11 @@ def _surrogate_pairs(ranges: tuple[Range, ...]) -> list[Expression]:
     for tail, heads in _halves(shifted).items():
         high_units = tuple((0xD800 + low, 0xD800 + high) for low, high in heads)
         low_units = tuple((0xDC00 + low, 0xDC00 + high) for low, high in tail)
-        pair = (_unicode_escapes(high_units, upper=True), Literal(b"\\"), _unicode_escapes(low_units, upper=True))
+        pair = (
+            _unicode_escapes(high_units, upper=True),
+            Literal(b"\\"),
+            _unicode_escapes(low_units, upper=True),
+        )
         found.append(Concatenation(pair))
     return found
 

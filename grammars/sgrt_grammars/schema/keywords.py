@@ -52,9 +52,9 @@ def is_number(value: object) -> bool:
 
 def as_count(value: object) -> int | None:
     """A non-negative integer, also when written `2.0`; None for anything else."""
-    if not is_number(value) or not isinstance(value, int | Decimal):
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return None
-    return int(value) if value >= 0 and abs(value) < 10**15 and value == int(value) else None
+    return int(value) if 0 <= value < 10**15 and value == int(value) else None
 
 
 def _is_schema(value: object) -> bool:
@@ -78,8 +78,9 @@ def _exclusive(value: object) -> str:
 
 
 def _positive(value: object) -> str:
-    is_positive = isinstance(value, int | Decimal) and not isinstance(value, bool) and value > 0
-    return "" if is_positive else "must be a number above 0"
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return "must be a number above 0"
+    return "" if value > 0 else "must be a number above 0"
 
 
 def _string(value: object) -> str:

@@ -23,7 +23,14 @@ from sgrt_grammars.schema.arrays import ANY_ARRAY, ArrayShape, Contains, normali
 from sgrt_grammars.schema.formats import format_language
 from sgrt_grammars.schema.formula import ALWAYS, NEVER, At, Formula, conjunction
 from sgrt_grammars.schema.keywords import as_count, is_number
-from sgrt_grammars.schema.numbers import ALL_NUMBERS, INTEGERS, NO_NUMBER, NumberRange, NumberSet, intersect_numbers
+from sgrt_grammars.schema.numbers import (
+    ALL_NUMBERS,
+    INTEGERS,
+    NO_NUMBER,
+    NumberRange,
+    NumberSet,
+    intersect_numbers,
+)
 from sgrt_grammars.schema.objects import ANY_OBJECT, Implication, Member, ObjectShape, Rule
 from sgrt_grammars.schema.shape import ANYTHING, BOTH_BOOLEANS, NO_VALUE, Shape, unite
 
@@ -211,7 +218,10 @@ def _rules(schema: Operands, pointer: str, scope: tuple[str, ...]) -> list[Rule]
         return []
     base = f"{pointer}/patternProperties"
     return [
-        Rule(keys=schema_pattern(text, base, "patternProperties"), value=child(one, f"{base}/{escaped(text)}", scope))
+        Rule(
+            keys=schema_pattern(text, base, "patternProperties"),
+            value=child(one, f"{base}/{escaped(text)}", scope),
+        )
         for text, one in patterns.items()
     ]
 
@@ -267,9 +277,7 @@ def value_shape(value: object, place: str, children: dict[str, object]) -> Shape
         return Shape(strings=words([value]))
     if isinstance(value, list):
         items = tuple(_constant(one, f"{place}/{index}", children) for index, one in enumerate(value))
-        return Shape(
-            arrays=(ArrayShape(prefix=items, rest=NEVER, minimum=len(items), maximum=len(items)),)
-        )
+        return Shape(arrays=(ArrayShape(prefix=items, rest=NEVER, minimum=len(items), maximum=len(items)),))
     assert isinstance(value, dict), "JSON has no other values"
     members = {
         name: Member(value=_constant(one, f"{place}/{escaped(name)}", children), is_declared=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -123,7 +124,7 @@ def _between(points: list[Fraction]) -> NumberSet:
     edges: list[Fraction | None] = [None, *dict.fromkeys(points), None]
     return tuple(
         NumberRange(low=low, is_low_open=low is not None, high=high, is_high_open=high is not None)
-        for low, high in zip(edges, edges[1:], strict=False)
+        for low, high in itertools.pairwise(edges)
     )
 
 

@@ -76,7 +76,9 @@ class ObjectText:
         self._watched = frozenset(involved)
         self._required_after = [0] * (len(self._names) + 1)
         for index in reversed(range(len(self._names))):
-            self._required_after[index] = self._required_after[index + 1] + (self._names[index] in self.shape.required)
+            self._required_after[index] = self._required_after[index + 1] + (
+                self._names[index] in self.shape.required
+            )
 
     def expression(self) -> Expression:
         """The whole object, with its braces."""
@@ -160,7 +162,11 @@ class ObjectText:
         found: list[tuple[Formula, tuple[int, ...]]] = [(value, ())]
         for one, count in zip(self.shape.counts, counts, strict=True):
             ways = _ways(one, count) if contains(one.keys, name) else [(ALWAYS, count)]
-            found = [(conjunction(formula, more), (*before, after)) for formula, before in found for more, after in ways]
+            found = [
+                (conjunction(formula, more), (*before, after))
+                for formula, before in found
+                for more, after in ways
+            ]
         return ((formula, after) for formula, after in found if formula != NEVER)
 
     def _may_leave_members(self, progress: Progress) -> bool:
@@ -258,7 +264,9 @@ def key_spaces(shape: ObjectShape) -> list[KeySpace]:
             by_value[rule.value] = either(by_value.get(rule.value, NO_TEXT), rule.keys)
     excluded = either(words(shape.members), by_value.pop(NEVER, NO_TEXT))
     if len(by_value) > MAX_RULES:
-        raise CompileLimitExceeded(f"more than {MAX_RULES} rules speak about the same free keys", limit="rules")
+        raise CompileLimitExceeded(
+            f"more than {MAX_RULES} rules speak about the same free keys", limit="rules"
+        )
     spaces = [KeySpace(outside(excluded), ALWAYS)]
     for value, keys in by_value.items():
         spaces = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from sgrt_grammars.regex.language import (
@@ -102,7 +102,9 @@ def intersect_objects(one: ObjectShape, other: ObjectShape) -> ObjectShape:
     members: dict[str, Member] = {}
     for name in names:
         if name not in members:
-            is_declared = any(name in shape.members and shape.members[name].is_declared for shape in (one, other))
+            is_declared = any(
+                name in shape.members and shape.members[name].is_declared for shape in (one, other)
+            )
             value = conjunction(one.value(name), other.value(name))
             members[name] = Member(value=value, is_declared=is_declared)
     maxima = [shape.maximum for shape in (one, other) if shape.maximum is not None]
@@ -119,10 +121,10 @@ def intersect_objects(one: ObjectShape, other: ObjectShape) -> ObjectShape:
 
 def complement_object(shape: ObjectShape) -> list[ObjectShape]:
     """Objects that are not in the shape."""
-    found = [ObjectShape(members={name: Member(value=NEVER)}) for name in shape.members if name in shape.required]
-    for name, member in shape.members.items():
-        if member.value != ALWAYS:
-            found.append(_with_value(name, negation(member.value)))
+    required = (name for name in shape.members if name in shape.required)
+    found = [ObjectShape(members={name: Member(value=NEVER)}) for name in required]
+    wrong = ((name, member.value) for name, member in shape.members.items() if member.value != ALWAYS)
+    found += [_with_value(name, negation(value)) for name, value in wrong]
     unnamed = outside(words(shape.members))
     for rule in shape.rules:
         keys = both(rule.keys, unnamed)
@@ -132,16 +134,22 @@ def complement_object(shape: ObjectShape) -> list[ObjectShape]:
         found.append(ObjectShape(maximum=shape.minimum - 1))
     if shape.maximum is not None:
         found.append(ObjectShape(minimum=shape.maximum + 1))
+    return [*found, *_other_counts(shape), *_broken_implications(shape)]
+
+
+def _other_counts(shape: ObjectShape) -> Iterator[ObjectShape]:
     for count in shape.counts:
         if count.minimum:
-            found.append(ObjectShape(counts=(replace(count, minimum=0, maximum=count.minimum - 1),)))
+            yield ObjectShape(counts=(replace(count, minimum=0, maximum=count.minimum - 1),))
         if count.maximum is not None:
-            found.append(ObjectShape(counts=(replace(count, minimum=count.maximum + 1, maximum=None),)))
+            yield ObjectShape(counts=(replace(count, minimum=count.maximum + 1, maximum=None),))
+
+
+def _broken_implications(shape: ObjectShape) -> Iterator[ObjectShape]:
     for implication in shape.implications:
         for needed in sorted(implication.needed):
             members = {implication.trigger: Member(value=ALWAYS), needed: Member(value=NEVER)}
-            found.append(ObjectShape(members=members, required=frozenset({implication.trigger})))
-    return found
+            yield ObjectShape(members=members, required=frozenset({implication.trigger}))
 
 
 def _with_value(name: str, value: Formula) -> ObjectShape:

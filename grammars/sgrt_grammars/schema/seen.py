@@ -45,7 +45,9 @@ def seen_by(node: Node, scope: tuple[str, ...]) -> Seen:
     properties, patterns = schema.get("properties"), schema.get("patternProperties")
     pointer = f"{node.pointer}/patternProperties"
     languages = (
-        [schema_pattern(text, pointer, "patternProperties") for text in patterns] if isinstance(patterns, dict) else []
+        [schema_pattern(text, pointer, "patternProperties") for text in patterns]
+        if isinstance(patterns, dict)
+        else []
     )
     items, prefix = schema.get("items"), schema.get("prefixItems")
     listed = items if isinstance(items, list) else prefix

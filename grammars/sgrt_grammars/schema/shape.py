@@ -154,5 +154,6 @@ def limited(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
 
 def _too_many() -> CompileLimitExceeded:
     return CompileLimitExceeded(
-        f"combining subschemas multiplies out to more than {MAX_ALTERNATIVES} alternatives", limit="alternatives"
+        f"combining subschemas multiplies out to more than {MAX_ALTERNATIVES} alternatives",
+        limit="alternatives",
     )

@@ -95,7 +95,7 @@ class Oracle:
         current = self._closed([(self._cell(self.expression, None), ())], text, 0)
         for place, byte in enumerate(text):
             moved = [(self._moved(cell, byte), registers) for cell, registers in current if cell is not None]
-            current = self._closed([one for one in moved if one[0] is not _DEAD], text, place + 1)  # type: ignore[misc]
+            current = self._closed([one for one in moved if one[0] is not _DEAD], text, place + 1)
             if not current:
                 return place
         return len(text) + any(cell is None for cell, _ in current)
@@ -144,7 +144,9 @@ class Oracle:
             if cell is None:
                 waiting.add(configuration)
                 continue
-            if isinstance(cell.item, ByteSet | SpecialToken) or (isinstance(cell.item, _Text) and cell.item.data):
+            if isinstance(cell.item, ByteSet | SpecialToken) or (
+                isinstance(cell.item, _Text) and cell.item.data
+            ):
                 waiting.add(configuration)
                 continue
             if isinstance(cell.item, _Track):
@@ -153,52 +155,70 @@ class Oracle:
         return waiting
 
     def _opened(self, cell: _Cell, registers: _Registers, text: bytes, place: int) -> list[_Configuration]:
+        if isinstance(cell.item, Scope | Distinct | _Leave | _Capture):
+            return self._registered(cell, registers, text, place)
+        return [(opened, registers) for opened in self._plainly_opened(cell)]
+
+    def _plainly_opened(self, cell: _Cell) -> list[_Cell | None]:
+        """The stacks that `cell` stands for, one level down."""
         item, rest = cell.item, cell.rest
         match item:
             case Literal(data):
-                return [(self._cell(_Text(data), rest) if data else rest, registers)]
+                return [self._cell(_Text(data), rest) if data else rest]
             case Concatenation(parts):
                 for part in reversed(parts):
                     rest = self._cell(part, rest)
-                return [(rest, registers)]
+                return [rest]
             case Alternation(options):
-                return [(self._cell(option, rest), registers) for option in options]
+                return [self._cell(option, rest) for option in options]
             case Repetition(body, minimum, maximum):
                 self._bodies[id(body)] = body
-                return self._repeated(_Rest(id(body), minimum, maximum), rest, registers)
+                return self._repeated(_Rest(id(body), minimum, maximum), rest)
             case _Rest():
-                return self._repeated(item, rest, registers)
+                return self._repeated(item, rest)
             case Deferred(key, build):
                 if key not in self._built:
                     self._built[key] = build()
-                return [(self._cell(self._built[key], rest), registers)]
+                return [self._cell(self._built[key], rest)]
+            case _:
+                return self._regularly_opened(item, rest)
+
+    def _regularly_opened(self, item: _Item, rest: _Cell | None) -> list[_Cell | None]:
+        match item:
             case Intersection(parts):
                 tracks = tuple((False, self._regular([self._cell(part, None)])) for part in parts)
-                return [(self._cell(_Track(tracks), rest), registers)]
+                return [self._cell(_Track(tracks), rest)]
             case Complement(body):
-                return [(self._cell(_Track(((True, self._regular([self._cell(body, None)])),)), rest), registers)]
-            case _Track(parts):
-                is_done = all((None in states) != negated for negated, states in parts)
-                return [(rest, registers)] if is_done else []
+                return [self._cell(_Track(((True, self._regular([self._cell(body, None)])),)), rest)]
+            case _Track(states_of):
+                is_done = all((None in states) != negated for negated, states in states_of)
+                return [rest] if is_done else []
+            case _:
+                return []
+
+    def _registered(
+        self, cell: _Cell, registers: _Registers, text: bytes, place: int
+    ) -> list[_Configuration]:
+        item, rest = cell.item, cell.rest
+        match item:
             case Scope(body):
                 return [(self._cell(body, self._cell(_Leave(), rest)), (*registers, frozenset()))]
             case Distinct(body, canonical):
                 return [(self._cell(body, self._cell(_Capture(place, canonical), rest)), registers)]
-            case _Leave():
-                return [(rest, registers[:-1])]
             case _Capture(start, canonical):
                 value = _canonical(text[start:place], canonical)
                 if value in registers[-1]:
                     return []
                 return [(rest, (*registers[:-1], registers[-1] | {value}))]
-        return []
+            case _:
+                return [(rest, registers[:-1])]
 
-    def _repeated(self, item: _Rest, rest: _Cell | None, registers: _Registers) -> list[_Configuration]:
-        found: list[_Configuration] = [(rest, registers)] if item.minimum == 0 else []
+    def _repeated(self, item: _Rest, rest: _Cell | None) -> list[_Cell | None]:
+        found: list[_Cell | None] = [rest] if item.minimum == 0 else []
         if item.maximum is None or item.maximum > 0:
             left = None if item.maximum is None else item.maximum - 1
             after = self._cell(_Rest(item.body, max(0, item.minimum - 1), left), rest)
-            found.append((self._cell(self._bodies[item.body], after), registers))
+            found.append(self._cell(self._bodies[item.body], after))
         return found
 
 
