@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from sgrt.server.errors import bad_request
 from sgrt.server.wire.chat import (
     ChatMessage,
@@ -119,7 +121,7 @@ def _tool(tool: object) -> Tool:
     return Tool(type="function", function=FunctionTool(**fields))
 
 
-def _choice(request: ResponsesRequest) -> NamedToolChoice | str | None:
+def _choice(request: ResponsesRequest) -> NamedToolChoice | Literal["none", "auto", "required"] | None:
     choice = request.tool_choice
     if isinstance(choice, NamedFunctionChoice):
         return NamedToolChoice(type="function", function=NamedFunction(name=choice.name))

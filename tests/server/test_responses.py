@@ -28,7 +28,7 @@ def respond(client: Client, **fields: object) -> httpx.Response:
 
 def events_of(response: httpx.Response) -> list[dict[str, Any]]:
     """The events, each named by its type and numbered in order."""
-    items = []
+    items: list[dict[str, Any]] = []
     for block in response.text.strip().split("\n\n"):
         name, data = block.split("\n")
         item = json.loads(data.removeprefix("data: "))

@@ -1,0 +1,219 @@
+"""The server over a whole engine: real masks, stops, limits and cache; only the model is a script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jsonschema
+import pytest
+from engine_server import engine_serving
+from scripted_engine import saying, tokenizer
+from server_client import Client, events
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"x": {"type": "integer"}, "why": {"enum": ["w"]}},
+    "required": ["x", "why"],
+    "additionalProperties": False,
+}
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "look_up_city",
+        "description": "odd \" ' < > { } | \\ \n text",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string", "maxLength": 8}, "days": {"type": "integer"}},
+            "required": ["city", "days"],
+            "additionalProperties": False,
+        },
+    },
+}
+FORMATTED = {"type": "json_schema", "json_schema": {"name": "r", "schema": SCHEMA}}
+
+
+def content_of(body: dict[str, Any]) -> str:
+    return str(body["choices"][0]["message"]["content"])
+
+
+def streamed_text(items: list[dict[str, Any]]) -> str:
+    return "".join(choice["delta"].get("content") or "" for item in items for choice in item["choices"])
+
+
+def test_text_comes_out_as_the_model_wants_it() -> None:
+    with engine_serving(saying("hello world")) as (client, _):
+        body = client.chat().json()
+        assert content_of(body) == "hello world"
+        assert body["usage"]["completion_tokens"] > 0
+        assert streamed_text(events(client.chat(stream=True))) == "hello world"
+
+
+@pytest.mark.parametrize(
+    ("fields", "check"),
+    [
+        ({"response_format": FORMATTED}, lambda text: jsonschema.validate(json.loads(text), SCHEMA)),
+        ({"response_format": {"type": "json_object"}}, json.loads),
+        ({"structured_outputs": {"choice": ["red", "blue"]}}, ["red", "blue"].index),
+        ({"structured_outputs": {"regex": "[ab]{3}"}}, lambda text: text.strip("ab") and 1 / 0),
+    ],
+)
+def test_what_is_asked_for_is_kept_whatever_the_model_wants(
+    fields: dict[str, object], check: Callable[[str], object]
+) -> None:
+    with engine_serving(saying("Sure! Here is")) as (client, _):
+        body = client.chat(temperature=0, max_tokens=60, **fields).json()
+        check(content_of(body))
+        assert body["choices"][0]["finish_reason"] == "stop"
+        streamed = events(client.chat(temperature=0, max_tokens=60, stream=True, **fields))
+        assert streamed_text(streamed) == content_of(body)
+
+
+def test_three_outputs_under_one_schema_are_all_valid() -> None:
+    with engine_serving(saying("no")) as (client, _):
+        body = client.chat(n=3, temperature=1, seed=5, max_tokens=60, response_format=FORMATTED).json()
+        for choice in body["choices"]:
+            jsonschema.validate(json.loads(choice["message"]["content"]), SCHEMA)
+
+
+def test_a_budget_below_the_shortest_answer_is_refused_and_one_above_closes_in_time() -> None:
+    with engine_serving(saying('{"x":11111111111111111111111111111111111')) as (client, _):
+        refused = client.chat(max_tokens=3, response_format=FORMATTED)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "budget_too_small")
+        assert refused.json()["error"]["param"] == "max_tokens"
+        body = client.chat(max_tokens=30, temperature=0, response_format=FORMATTED).json()
+        choice = body["choices"][0]
+        jsonschema.validate(json.loads(choice["message"]["content"]), SCHEMA)
+        assert (choice["finish_reason"], choice["stop_reason"]) == ("stop", "budget")
+
+
+@pytest.mark.parametrize(
+    ("schema", "code"),
+    [
+        ({"type": "strnig"}, "invalid_constraint"),
+        ({"properties": {"foo": "bar"}}, "invalid_constraint"),
+        ({"type": "integer", "minimum": 5, "maximum": 3}, "unsatisfiable_constraint"),
+    ],
+)
+def test_a_bad_schema_is_its_requests_own_fault(schema: dict[str, object], code: str) -> None:
+    with engine_serving(saying("hello")) as (client, _):
+        wanted = {"type": "json_schema", "json_schema": {"name": "r", "schema": schema}}
+        for stream in (False, True):
+            response = client.chat(response_format=wanted, stream=stream)
+            assert response.status_code == 400
+            error = response.json()["error"]
+            assert (error["param"], error["code"]) == ("response_format.json_schema.schema", code)
+        assert content_of(client.chat().json()) == "hello"
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "look_up_city"}}])
+def test_a_demanded_call_is_sound_though_the_model_would_rather_chat(choice: object) -> None:
+    with engine_serving(saying("I would rather chat.")) as (client, _):
+        for stream in (False, True):
+            response = client.chat(
+                tools=[TOOL], tool_choice=choice, temperature=0, max_tokens=90, stream=stream
+            )
+            assert response.status_code == 200, response.text
+            calls = (
+                _calls(events(response)) if stream else response.json()["choices"][0]["message"]["tool_calls"]
+            )
+            for call in calls:
+                arguments = json.loads(call["function"]["arguments"])
+                jsonschema.validate(arguments, TOOL["function"]["parameters"])  # type: ignore[index]  # parsed JSON
+
+
+def test_a_call_that_the_model_begins_is_held_to_its_tool() -> None:
+    text = 'Well. <tool_call>\n{"name": "look_up_city", "arguments": {"city":"Bern","days":"three"}}'
+    with engine_serving(saying(text)) as (client, _):
+        message = client.chat(tools=[TOOL], temperature=0, max_tokens=120).json()["choices"][0]["message"]
+        assert message["content"] == "Well."
+        arguments = json.loads(message["tool_calls"][0]["function"]["arguments"])
+        assert arguments["city"] == "Bern"
+        assert isinstance(arguments["days"], int)
+
+
+def test_without_a_call_tools_change_nothing() -> None:
+    with engine_serving(saying("Nothing to look up here.")) as (client, _):
+        choice = client.chat(tools=[TOOL], temperature=0, max_tokens=60).json()["choices"][0]
+        assert (choice["message"]["content"], choice["finish_reason"]) == ("Nothing to look up here.", "stop")
+
+
+def test_the_second_time_the_prompt_is_in_the_cache() -> None:
+    with engine_serving(saying("hello")) as (client, _):
+        prompt = "a longer prompt " * 20
+        counts = [
+            client.complete(prompt=prompt).json()["usage"]["prompt_tokens_details"]["cached_tokens"]
+            for _ in range(2)
+        ]
+        assert counts[0] == 0
+        assert counts[1] > 100
+
+
+def test_callers_with_different_keys_share_no_prefixes() -> None:
+    prompt = "a longer prompt " * 20
+    with engine_serving(saying("hello"), api_keys=("one", "two")) as (client, _):
+        cached = [_cached(client, key, prompt) for key in ("one", "one", "two")]
+        assert cached[1] > 100
+        assert (cached[0], cached[2]) == (0, 0)
+
+
+def test_characters_that_take_several_tokens_arrive_whole() -> None:
+    text = "őß 山川 👩‍🚀!"
+    with engine_serving(saying(text)) as (client, _):
+        assert content_of(client.chat(temperature=0).json()) == text
+        streamed = events(client.chat(stream=True, temperature=0))
+        assert streamed_text(streamed) == text
+        assert "\ufffd" not in json.dumps(streamed, ensure_ascii=False)
+        cut = client.chat(temperature=0, max_tokens=len(tokenizer().encode("őß 山")) - 1)
+        assert cut.json()["choices"][0]["finish_reason"] == "length"
+
+
+def test_log_probabilities_of_a_cut_character_are_its_true_bytes() -> None:
+    with engine_serving(saying("👩")) as (client, _):
+        body = client.chat(temperature=0, logprobs=True, top_logprobs=5).json()
+        entries = body["choices"][0]["logprobs"]["content"]
+        assert bytes(byte for entry in entries for byte in entry["bytes"]).startswith("👩".encode())
+        assert all(len(entry["top_logprobs"]) == 5 for entry in entries)
+
+
+def test_metrics_show_what_the_engine_did_and_name_nothing_twice() -> None:
+    with engine_serving(saying("hello")) as (client, _):
+        client.chat(response_format=FORMATTED, max_tokens=60)
+        text = client.get("/metrics").text
+        types = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+        assert len(types) == len(set(types))
+        for name in (
+            "ttft",
+            "tpot",
+            "throughput",
+            "gpu_utilization",
+            "kv_cache_usage",
+            "queue_length",
+            "error_rate",
+        ):
+            assert name in types
+        assert "sgrt:mask_seconds_total" in types
+        assert "sgrt:forced_tokens_total" in types
+
+
+def test_the_cache_can_be_flushed_and_the_server_says_what_it_is() -> None:
+    with engine_serving(saying("hello")) as (client, _):
+        client.complete(prompt="a longer prompt " * 20)
+        assert client.post("/flush_cache", {}).json()["flushed_tokens"] > 0
+        assert client.get("/server_info").json()["tool_format"] == "hermes"
+
+
+def _cached(client: Client, key: str, prompt: str) -> int:
+    headers = {"authorization": f"Bearer {key}"}
+    body = client.post("/v1/completions", {"prompt": prompt, "max_tokens": 2}, headers).json()
+    return int(body["usage"]["prompt_tokens_details"]["cached_tokens"])
+
+
+def _calls(items: list[dict[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    calls: dict[int, dict[str, Any]] = {}
+    for item in items:
+        for piece in item["choices"][0]["delta"].get("tool_calls", []):
+            call = calls.setdefault(piece["index"], {"function": {"arguments": ""}})
+            call["function"]["arguments"] += piece["function"]["arguments"]
+    return [call for _, call in sorted(calls.items())]
