@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from importlib import import_module
 
 from sgrt_grammars.automaton.core import Core, PythonCore
 from sgrt_grammars.constraint import Constraint
@@ -12,16 +11,11 @@ from sgrt_grammars.errors import UnsatisfiableConstraint
 from sgrt_grammars.expression import Expression
 from sgrt_grammars.grammar import Automaton, Grammar
 from sgrt_grammars.limits import Limits
+from sgrt_grammars.lowering import lower
 from sgrt_grammars.native.core import NativeCore
 from sgrt_grammars.native.library import Library
 from sgrt_grammars.vocabulary import Vocabulary
 from sgrt_native import NativeUnavailable
-
-
-def lower(constraint: Constraint, vocabulary: Vocabulary) -> Expression:
-    """The expression of a constraint, by the front end of its kind."""
-    expression: Expression = import_module("sgrt_grammars.lowering").lower(constraint, vocabulary)
-    return expression
 
 
 DEFAULT_CACHE_BYTES = 1 << 30
