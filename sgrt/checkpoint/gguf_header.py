@@ -11,6 +11,7 @@ of 262,144 strings takes that reader seconds and because a damaged file must end
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -153,8 +154,7 @@ def _check_extents(path: Path, tensors: dict[str, TensorRecord], file_size: int)
         )
 
 
-def _listed(items: object) -> str:
-    assert hasattr(items, "__iter__")
+def _listed(items: Iterable[object]) -> str:
     return ", ".join(str(item) for item in items)
 
 

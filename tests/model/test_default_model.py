@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -88,7 +89,8 @@ def prompts() -> tuple[tuple[int, ...], ...]:
 def reference() -> torch.nn.Module:
     """The architecture as `transformers` has it, with this file's weights."""
     config = checkpoint().config
-    theirs: torch.nn.Module = AutoModelForCausalLM.from_config(
+    make: Callable[..., torch.nn.Module] = AutoModelForCausalLM.from_config
+    theirs = make(
         LlamaConfig(
             vocab_size=config.vocabulary,
             hidden_size=config.hidden,
