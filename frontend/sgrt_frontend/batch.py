@@ -44,6 +44,7 @@ class Batch(Generic[R]):
         self._name = name
         self._items = items
         self._options = options
+        self._backend = backend
         self._encoder = Encoder(backend)
 
     def run(self, *, concurrency: int, progress: bool | None, raise_errors: bool) -> list[State[R]]:
@@ -80,7 +81,7 @@ class Batch(Generic[R]):
         seed = self._options.seed
         if seed is not None:
             seed = derived_seed(seed, f"item {index}")
-        run, state = open_run(self._options, self._encoder.backend, encoder=self._encoder, seed=seed)
+        run, state = open_run(item, self._options, self._backend, encoder=self._encoder, seed=seed)
         with contextlib.suppress(Exception):  # one item's failure is kept in its state
             await execute(run, item, state, pool)
         return state

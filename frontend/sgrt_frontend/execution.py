@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from sgrt_frontend.backend import Backend
-from sgrt_frontend.caller import LiveCaller
+from sgrt_frontend.caller import Caller, LiveCaller
 from sgrt_frontend.encoder import Encoder
 from sgrt_frontend.errors import DeadlineExceeded, SgrtError
 from sgrt_frontend.events import Event
@@ -28,8 +28,10 @@ R = TypeVar("R")
 class Body:
     """A program's function with its arguments; all it still needs is a state."""
 
+    name: str
     call: Callable[[State[Any]], Any]
     is_async: bool
+    arguments: tuple[tuple[object, ...], Mapping[str, object]]
 
 
 class Opened(NamedTuple, Generic[R]):
@@ -40,9 +42,11 @@ class Opened(NamedTuple, Generic[R]):
 
 
 def open_run(
+    body: Body,
     options: RunOptions,
     backend: Backend,
     *,
+    caller: Caller | None = None,
     encoder: Encoder | None = None,
     seed: int | None = None,
     listener: Callable[[Event], None] | None = None,
@@ -50,11 +54,13 @@ def open_run(
     """Make a run on the running loop. `encoder` is shared by the runs of a batch."""
     run = Run(
         encoder=encoder or Encoder(backend),
-        caller=LiveCaller(backend),
+        caller=caller or LiveCaller(backend),
         options=options,
+        program=body.name,
         seed=options.seed if seed is None else seed,
         listener=listener,
     )
+    run.trace.arguments = body.arguments
     return Opened(run, State(run, "s", scope=run.scope))
 
 

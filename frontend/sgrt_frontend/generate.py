@@ -13,11 +13,12 @@ from sgrt_frontend.errors import InvalidRequest, SgrtError
 from sgrt_frontend.events import Delta, Done, Partial
 from sgrt_frontend.gen import Gen
 from sgrt_frontend.partial_json import PartialJson
-from sgrt_frontend.rope import Rope
+from sgrt_frontend.rope import PieceKind, Rope
 from sgrt_frontend.run import Run
 from sgrt_frontend.sampling import SamplingOptions, sampling_params
 from sgrt_frontend.slot import Meta, Sample, Slot
 from sgrt_frontend.totals import NOTHING_USED, added
+from sgrt_frontend.trace import CallKind, TracedCall, failed, traced
 from sgrt_frontend.types.shape import ValueMismatch
 from sgrt_grammars.constraint import AnyText, Constraint, Sequence, Text
 
@@ -51,15 +52,14 @@ class Generation:
     async def extend(self, before: Rope) -> Rope:
         """Run the call after `before`, set the variable, return the rope to go on with."""
         before, healed = _heal(before, self.run.encoder) if self.gen.heal else (before, "")
-        if before.length == 0:
-            before = before.extend(self.run.encoder.begin_tokens, "")
+        before = self.run.encoder.begun(before)
         call = self._call(before, healed)
         total = NOTHING_USED
         seconds = 0.0
         refusal: Exception | None = None
         for attempt in range(self.gen.attempts):
             seeded = replace(call, sampling=replace(call.sampling, seed=self._seed(attempt)))
-            generated = await self.run.caller.generate(seeded, self._on_chunk(healed))
+            generated = await self._generated(seeded, before, healed)
             total = added(total, _call_usage(generated))
             seconds += generated.seconds
             value, refusal = self._value(generated.samples, healed)
@@ -69,10 +69,34 @@ class Generation:
         assert refusal is not None, "at least one attempt was made"
         raise refusal
 
+    async def _generated(self, call: Call, before: Rope, healed: str) -> Generated:
+        """One attempt, traced."""
+        trace = self.run.trace
+        started = trace.now()
+        try:
+            generated = await self.run.caller.generate(call, self._on_chunk(healed))
+        except BaseException as error:
+            trace.add(failed(self._record(call, before, started), error))
+            raise
+        trace.add(replace(self._record(call, before, started), samples=generated.samples))
+        return generated
+
+    def _record(self, call: Call, before: Rope, started: float) -> TracedCall:
+        return traced(
+            CallKind.GENERATE,
+            call,
+            variable=self.gen.variable,
+            source=self.slot.source,
+            before=before,
+            started_s=started,
+            now_s=self.run.trace.now(),
+        )
+
     def _finished(self, before: Rope, value: object, meta: Meta) -> Rope:
         first = meta.samples[0]
         tokens = kept_tokens(first, self.run.encoder)
-        after = before.extend(tokens, first.text, turn=self.place.turn, role=self.place.role)
+        place = self.place
+        after = before.extend(tokens, first.text, turn=place.turn, role=place.role, kind=PieceKind.GENERATED)
         self.run.add_usage(meta.usage)
         self.slot.succeed(value, meta)
         if self.run.listener is not None:

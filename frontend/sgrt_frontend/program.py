@@ -118,7 +118,7 @@ class Program(Generic[P, R]):
         body = self._body_with(args, kwargs)
         backend = backend_of(self._options)
         with LoopThread() as thread:
-            run, state = thread.call(_open(self._options, backend))
+            run, state = thread.call(_open(body, self._options, backend))
             if body.is_async or self._options.timeout_s is not None:
                 with _one_thread(body) as pool:
                     thread.call(execute(run, body, state, pool))
@@ -134,7 +134,7 @@ class Program(Generic[P, R]):
     async def arun(self, *args: P.args, **kwargs: P.kwargs) -> State[R]:
         """Run to the end on the running event loop and return the finished state."""
         body = self._body_with(args, kwargs)
-        run, state = open_run(self._options, backend_of(self._options))
+        run, state = open_run(body, self._options, backend_of(self._options))
         with _one_thread(body) as pool:
             await execute(run, body, state, pool)
         return state
@@ -225,6 +225,10 @@ class Program(Generic[P, R]):
             TypeError: the arguments do not fit the body's parameters.
             InvalidRequest: an argument is bound already.
         """
+        self._refuse_conflicts(args, kwargs)
+        return self._unbound_body(args, {**self._bound, **kwargs})
+
+    def _refuse_conflicts(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         for name, parameter in list(self._parameters().items())[: len(args)]:
             if name in self._bound and parameter.kind is not parameter.VAR_POSITIONAL:
                 raise InvalidRequest(
@@ -235,11 +239,18 @@ class Program(Generic[P, R]):
                 raise InvalidRequest(
                     f"{name}: is bound to {self._bound[name]!r} and was given again", param=name
                 )
+
+    def _unbound_body(self, args: Sequence[object], arguments: Mapping[str, object]) -> Body:
+        """The body with exactly these arguments."""
         own = () if self._receiver is None else (self._receiver,)
-        arguments = {**self._bound, **kwargs}
         inspect.signature(self._function).bind(*own, None, *args, **arguments)  # says early what does not fit
         function = self._function
-        return Body(call=lambda state: function(*own, state, *args, **arguments), is_async=self._is_async)
+        return Body(
+            name=self.name,
+            call=lambda state: function(*own, state, *args, **arguments),
+            is_async=self._is_async,
+            arguments=(tuple(args), arguments),
+        )
 
 
 @overload
@@ -301,8 +312,8 @@ def _item(
     )
 
 
-async def _open(options: RunOptions, backend: Backend) -> Opened[Any]:
-    return open_run(options, backend)
+async def _open(body: Body, options: RunOptions, backend: Backend) -> Opened[Any]:
+    return open_run(body, options, backend)
 
 
 async def _finished(run: Run) -> None:

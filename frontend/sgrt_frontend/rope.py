@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from sgrt_frontend.call import Role
+
+
+class PieceKind(Enum):
+    """Where the tokens of a piece come from."""
+
+    BEGIN = "begin"  # the model's begin token
+    CONSTANT = "constant"  # text of the program
+    MARKS = "marks"  # the chat template
+    GENERATED = "generated"
 
 
 class Rope:
@@ -13,7 +24,7 @@ class Rope:
     turn, and the marks of a template, have neither.
     """
 
-    __slots__ = ("_flat", "length", "parent", "role", "text", "tokens", "turn")
+    __slots__ = ("_flat", "kind", "length", "parent", "role", "text", "tokens", "turn")
 
     def __init__(
         self,
@@ -23,7 +34,9 @@ class Rope:
         *,
         turn: int = 0,
         role: Role | None = None,
+        kind: PieceKind = PieceKind.CONSTANT,
     ) -> None:
+        self.kind = kind
         self.parent = parent
         self.tokens = tokens
         self.text = text
@@ -37,9 +50,17 @@ class Rope:
         """The rope every state begins with."""
         return cls(None, (), "")
 
-    def extend(self, tokens: tuple[int, ...], text: str, *, turn: int = 0, role: Role | None = None) -> Rope:
+    def extend(
+        self,
+        tokens: tuple[int, ...],
+        text: str,
+        *,
+        turn: int = 0,
+        role: Role | None = None,
+        kind: PieceKind = PieceKind.CONSTANT,
+    ) -> Rope:
         """A longer rope; this one stays as it is."""
-        return Rope(self, tokens, text, turn=turn, role=role)
+        return Rope(self, tokens, text, turn=turn, role=role, kind=kind)
 
     def flat(self) -> tuple[int, ...]:
         """All tokens from the beginning."""

@@ -21,6 +21,7 @@ from sgrt_frontend.rope import Rope
 from sgrt_frontend.scope import Scope
 from sgrt_frontend.slot import Slot
 from sgrt_frontend.totals import NOTHING_USED, added
+from sgrt_frontend.trace import Trace
 
 T = TypeVar("T")
 
@@ -42,6 +43,7 @@ class Run:
         encoder: Encoder,
         caller: Caller,
         options: RunOptions,
+        program: str,
         seed: int | None = None,
         listener: Callable[[Event], None] | None = None,
     ) -> None:
@@ -50,6 +52,7 @@ class Run:
         self.options = options
         self.listener = listener
         self.seed = seed if seed is not None else secrets.randbits(63)
+        self.trace = Trace(program=program, seed=self.seed, memo=encoder.backend.memo)
         self.scope = Scope(None)
         self.is_over = False
         self.usage = NOTHING_USED

@@ -12,18 +12,20 @@ import heapq
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sgrt_frontend.call import Call, Role, SamplingParams, StopReason, Usage
 from sgrt_frontend.caller import Generated, ScoreTokens
 from sgrt_frontend.errors import BackendError
 from sgrt_frontend.events import Done
 from sgrt_frontend.generate import Place
-from sgrt_frontend.rope import Rope
+from sgrt_frontend.rope import PieceKind, Rope
 from sgrt_frontend.run import Run
 from sgrt_frontend.select import Normalization, Select
 from sgrt_frontend.slot import Meta, Sample, Slot
 from sgrt_frontend.spelling import Spelling
+from sgrt_frontend.trace import CallKind, TracedCall, failed, traced
+from sgrt_grammars.constraint import Choice
 
 # A search stops after this many opened nodes per choice even if the bound is not reached; the bound says so.
 _MAX_OPENED_PER_CHOICE = 64
@@ -232,18 +234,56 @@ class Selection:
     async def extend(self, before: Rope) -> Rope:
         """Weigh the choices after `before`, set the variable, return the rope with the choice appended."""
         encoder = self.run.encoder
-        if before.length == 0:
-            before = before.extend(encoder.begin_tokens, "")
-        call = Call(prompt=before.flat(), sampling=SamplingParams(seed=self._seed()), label=self.place.label)
-        generated, meta = await self.run.caller.select(call, self._decide)
+        before = encoder.begun(before)
+        call = Call(
+            prompt=before.flat(),
+            sampling=SamplingParams(seed=self._seed(), temperature=self.select.temperature),
+            constraint=Choice(options=self.select.choices),
+            label=self.place.label,
+        )
+        generated, meta = await self._selected(call, before)
         sample = generated.samples[0]
-        after = before.extend(sample.token_ids, sample.text, turn=self.place.turn, role=self.place.role)
+        place = self.place
+        after = before.extend(
+            sample.token_ids, sample.text, turn=place.turn, role=place.role, kind=PieceKind.GENERATED
+        )
         self.run.add_usage(meta.usage)
         self.slot.succeed(sample.text, meta)
         if self.run.listener is not None:
             done = Done(variable=self.select.variable, label=self.place.label, value=sample.text, meta=meta)
             self.run.listener(done)
         return after
+
+    async def _selected(self, call: Call, before: Rope) -> tuple[Generated, Meta]:
+        """The selection, traced."""
+        trace = self.run.trace
+        started = trace.now()
+
+        def record() -> TracedCall:
+            return traced(
+                CallKind.SELECT,
+                call,
+                variable=self.select.variable,
+                source=self.slot.source,
+                before=before,
+                started_s=started,
+                now_s=trace.now(),
+            )
+
+        try:
+            generated, meta = await self.run.caller.select(call, self._decide)
+        except BaseException as error:
+            trace.add(failed(record(), error))
+            raise
+        trace.add(
+            replace(
+                record(),
+                samples=generated.samples,
+                probabilities=meta.probabilities,
+                unexplored=meta.unexplored,
+            )
+        )
+        return generated, meta
 
     async def _decide(self, call: Call, score: ScoreTokens) -> tuple[Generated, Meta]:
         encoder = self.run.encoder

@@ -17,9 +17,11 @@ from sgrt_frontend.expression import Expression, Value, Var, expression_of
 from sgrt_frontend.rope import Rope
 from sgrt_frontend.run import Run
 from sgrt_frontend.scope import Scope
+from sgrt_frontend.scoring import Scored, Scoring
 from sgrt_frontend.slot import Slot
 from sgrt_frontend.snapshot import Snapshot
 from sgrt_frontend.source import caller_source
+from sgrt_frontend.trace import Trace
 from sgrt_frontend.turns import Turns
 from sgrt_frontend.variables import Variables
 
@@ -92,6 +94,11 @@ class State(Variables, Generic[R_co]):
     def error(self) -> BaseException | None:
         """Why the run failed, for the states of a batch; None when it did not."""
         return self._failure
+
+    @property
+    def trace(self) -> Trace:
+        """Every call of the run so far, those of forks and nested programs among them."""
+        return self._run.trace
 
     @property
     def usage(self) -> Usage:
@@ -198,28 +205,26 @@ class State(Variables, Generic[R_co]):
 
     def _score_slot(self, continuations: Sequence[str]) -> Slot:
         slot = Slot("score", caller_source())
-        label = self._next_label()
 
-        async def scored(rope: Rope) -> Rope:
+        def split(rope: Rope) -> Scored:
             encoded = [self._run.encoder.encode(text) for text in continuations]
-            slot.succeed(await self._run.caller.score(label, rope.flat(), encoded), None)
-            return rope
+            return Scored(prefix=rope, continuations=encoded)
 
-        self._run.start(self._seal(), scored, scope=self._scope, slot=slot)
+        scoring = Scoring(run=self._run, slot=slot, label=self._next_label(), split=split)
+        self._run.start(self._seal(), scoring.extend, scope=self._scope, slot=slot)
         return slot
 
     def prompt_logprobs(self) -> Score:
         """Log-probabilities of the state's own tokens after its first one; waits for them."""
         slot = Slot("prompt_logprobs", caller_source())
-        label = self._next_label()
 
-        async def scored(rope: Rope) -> Rope:
+        def split(rope: Rope) -> Scored:
             tokens = rope.flat()
-            slot.succeed((await self._run.caller.score(label, tokens[:1], [tokens[1:]]))[0], None)
-            return rope
+            return Scored(prefix=Rope.empty().extend(tokens[:1], ""), continuations=[tokens[1:]])
 
-        self._run.start(self._seal(), scored, scope=self._scope, slot=slot)
-        return cast("Score", self._run.wait(slot))
+        scoring = Scoring(run=self._run, slot=slot, label=self._next_label(), split=split)
+        self._run.start(self._seal(), scoring.extend, scope=self._scope, slot=slot)
+        return cast("list[Score]", self._run.wait(slot))[0]
 
     def save(self, path: str | Path) -> None:
         """Write tokens, turns and variables to a file; waits for them."""

@@ -36,7 +36,7 @@ class AsyncStream(Generic[R]):
         self._pool: ThreadPoolExecutor | None = None
 
     async def __aenter__(self) -> AsyncStream[R]:
-        self._opened = open_run(self._options, self._backend, listener=self._events.put_nowait)
+        self._opened = open_run(self._body, self._options, self._backend, listener=self._events.put_nowait)
         if not self._body.is_async:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="sgrt-body")
         run, state = self._opened
@@ -100,7 +100,7 @@ class Stream(Generic[R]):
         return self
 
     async def _open(self) -> Opened[R]:
-        return open_run(self._options, self._backend, listener=self._events.put)
+        return open_run(self._body, self._options, self._backend, listener=self._events.put)
 
     async def _execute(self, opened: Opened[R]) -> None:
         with ThreadPoolExecutor(1, thread_name_prefix="sgrt-body") as pool:
