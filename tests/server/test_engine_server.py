@@ -18,17 +18,18 @@ SCHEMA = {
     "required": ["x", "why"],
     "additionalProperties": False,
 }
+PARAMETERS = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 8}, "days": {"type": "integer"}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
 TOOL = {
     "type": "function",
     "function": {
         "name": "look_up_city",
         "description": "odd \" ' < > { } | \\ \n text",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string", "maxLength": 8}, "days": {"type": "integer"}},
-            "required": ["city", "days"],
-            "additionalProperties": False,
-        },
+        "parameters": PARAMETERS,
     },
 }
 FORMATTED = {"type": "json_schema", "json_schema": {"name": "r", "schema": SCHEMA}}
@@ -120,7 +121,7 @@ def test_a_demanded_call_is_sound_though_the_model_would_rather_chat(choice: obj
             )
             for call in calls:
                 arguments = json.loads(call["function"]["arguments"])
-                jsonschema.validate(arguments, TOOL["function"]["parameters"])  # type: ignore[index]  # parsed JSON
+                jsonschema.validate(arguments, PARAMETERS)
 
 
 def test_a_call_that_the_model_begins_is_held_to_its_tool() -> None:
@@ -130,7 +131,7 @@ def test_a_call_that_the_model_begins_is_held_to_its_tool() -> None:
         assert message["content"] == "Well."
         arguments = json.loads(message["tool_calls"][0]["function"]["arguments"])
         assert arguments["city"] == "Bern"
-        assert isinstance(arguments["days"], int)
+        jsonschema.validate(arguments, PARAMETERS)
 
 
 def test_without_a_call_tools_change_nothing() -> None:

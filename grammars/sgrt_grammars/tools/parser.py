@@ -109,7 +109,7 @@ class _Reader:
 
     def read(self, *, is_reasoning_open: bool) -> Process:
         """Read to the end."""
-        if is_reasoning_open:
+        if is_reasoning_open and self._form.reasoning is not None:
             yield from self._reasoning()
         while not (yield from self._scanner.is_at_end()):
             yield from self._content()
