@@ -12,6 +12,8 @@ namespace sgrt {
 namespace {
 
 constexpr int kTileRowHeads = 96;
+constexpr int kBlockVectors = kBlockTokens / kLanes;
+constexpr int kFewRows = 8;  // rows of an item up to which keys and values are used straight from the pages
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // One thread's working memory for a tile of `rows` query rows of one kv head.
@@ -110,23 +112,26 @@ struct BlockReader {
 
 template <int kRows>
 void score_rows(int head_dim, const float* query, const float* keys, float* scores) {
-    f32x16 low[kRows], high[kRows];
+    f32x16 acc[kRows][kBlockVectors];
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) low[r] = high[r] = splat(0.0f);
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+        for (int i = 0; i < kBlockVectors; ++i) acc[r][i] = splat(0.0f);
     for (int d = 0; d < head_dim; ++d) {
-        const f32x16 first = load(keys + d * kBlockTokens), second = load(keys + d * kBlockTokens + kLanes);
+        f32x16 k[kBlockVectors];
+#pragma GCC unroll 4
+        for (int i = 0; i < kBlockVectors; ++i) k[i] = load(keys + d * kBlockTokens + i * kLanes);
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
             const f32x16 q = splat(query[r * head_dim + d]);
-            low[r] = fma(q, first, low[r]);
-            high[r] = fma(q, second, high[r]);
+#pragma GCC unroll 4
+            for (int i = 0; i < kBlockVectors; ++i) acc[r][i] = fma(q, k[i], acc[r][i]);
         }
     }
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-        store(scores + r * kBlockTokens, low[r]);
-        store(scores + r * kBlockTokens + kLanes, high[r]);
-    }
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+        for (int i = 0; i < kBlockVectors; ++i) store(scores + r * kBlockTokens + i * kLanes, acc[r][i]);
 }
 
 template <int kRows, int kVectors>
@@ -165,54 +170,56 @@ void weigh_rows(int head_dim, int count, const float* weights, const float* shri
         weigh_values<kRows, 2>(head_dim, count, weights, shrink, values + d, out + d);
 }
 
-void score_all(int head_dim, const float* query, const float* keys, float* scores, int rows) {
-    int r = 0;
-    if constexpr (kRowBlock == 8) {
-        for (; r + 8 <= rows; r += 8)
-            score_rows<8>(head_dim, query + r * head_dim, keys, scores + r * kBlockTokens);
-        for (; r + 3 <= rows; r += 3)
-            score_rows<3>(head_dim, query + r * head_dim, keys, scores + r * kBlockTokens);
+// Call `step(std::integral_constant<int, rows>, first)` for sets of rows that together make up [first, last).
+template <typename Step>
+void by_rows(int first, int last, Step step) {
+    int r = first;
+    if constexpr (kRowBlock >= 6) {
+        for (; r + 6 <= last; r += 6) step(std::integral_constant<int, 6>{}, r);
+        for (; r + 3 <= last; r += 3) step(std::integral_constant<int, 3>{}, r);
     }
-    for (; r + 2 <= rows; r += 2)
-        score_rows<2>(head_dim, query + r * head_dim, keys, scores + r * kBlockTokens);
-    for (; r < rows; ++r) score_rows<1>(head_dim, query + r * head_dim, keys, scores + r * kBlockTokens);
+    for (; r + 2 <= last; r += 2) step(std::integral_constant<int, 2>{}, r);
+    for (; r < last; ++r) step(std::integral_constant<int, 1>{}, r);
+}
+
+void score_all(int head_dim, const Scratch& s, int first, int last) {
+    by_rows(first, last, [&](auto rows, int r) {
+        score_rows<decltype(rows)::value>(head_dim, s.query + r * head_dim, s.keys, s.scores + r * kBlockTokens);
+    });
 }
 
 void weigh_all(int head_dim, int count, const Scratch& s, int first, int last) {
-    int r = first;
-    const auto weigh = [&](auto rows, int at) {
-        weigh_rows<decltype(rows)::value>(head_dim, count, s.scores + at * kBlockTokens, s.shrink + at, s.values,
-                                          s.out + at * head_dim);
-    };
-    if constexpr (kRowBlock == 8) {
-        for (; r + 4 <= last; r += 4) weigh(std::integral_constant<int, 4>{}, r);
-        for (; r + 3 <= last; r += 3) weigh(std::integral_constant<int, 3>{}, r);
-    }
-    for (; r + 2 <= last; r += 2) weigh(std::integral_constant<int, 2>{}, r);
-    for (; r < last; ++r) weigh(std::integral_constant<int, 1>{}, r);
+    by_rows(first, last, [&](auto rows, int r) {
+        weigh_rows<decltype(rows)::value>(head_dim, count, s.scores + r * kBlockTokens, s.shrink + r, s.values,
+                                          s.out + r * head_dim);
+    });
 }
 
 // Turn a row's scores into weights. Leaves their sum in `fresh`, the old top minus the new one in `shrink`.
 void soften(const Scratch& s, int row, int from, int to, float soft_cap) {
     float* scores = s.scores + row * kBlockTokens;
-    f32x16 low = load(scores), high = load(scores + kLanes);
+    f32x16 x[kBlockVectors];
+#pragma GCC unroll 4
+    for (int i = 0; i < kBlockVectors; ++i) x[i] = load(scores + i * kLanes);
     if (soft_cap != 0.0f) {
         const f32x16 cap = splat(soft_cap);
-        low = mul(cap, hyperbolic_tangent(div(low, cap)));
-        high = mul(cap, hyperbolic_tangent(div(high, cap)));
+        for (int i = 0; i < kBlockVectors; ++i) x[i] = mul(cap, hyperbolic_tangent(div(x[i], cap)));
     }
     if (from > 0 || to < kBlockTokens) {
         const f32x16 hidden = splat(kMinusInfinity);
-        low = keep_lanes(low, std::min(from, kLanes), std::min(to, kLanes), hidden);
-        high = keep_lanes(high, std::max(from - kLanes, 0), std::max(to - kLanes, 0), hidden);
+        for (int i = 0; i < kBlockVectors; ++i) {
+            const int start = i * kLanes;
+            x[i] = keep_lanes(x[i], std::clamp(from - start, 0, kLanes), std::clamp(to - start, 0, kLanes), hidden);
+        }
     }
-    const float top = std::max(s.top[row], max_lanes(max(low, high)));
+    const float top = std::max(s.top[row], max_lanes(max(max(x[0], x[1]), max(x[2], x[3]))));
     const f32x16 anchor = splat(top);
-    low = exponential(sub(low, anchor));
-    high = exponential(sub(high, anchor));
-    store(scores, low);
-    store(scores + kLanes, high);
-    s.fresh[row] = sum_lanes(add(low, high));
+#pragma GCC unroll 4
+    for (int i = 0; i < kBlockVectors; ++i) {
+        x[i] = exponential(sub(x[i], anchor));
+        store(scores + i * kLanes, x[i]);
+    }
+    s.fresh[row] = sum_lanes(add(add(x[0], x[1]), add(x[2], x[3])));
     s.shrink[row] = s.top[row] - top;
     s.top[row] = top;
 }
@@ -236,14 +243,7 @@ void gather_query(const Tile& tile, int kv_head, const AttentionBuffers& buffers
     }
 }
 
-void attend_block(const Tile& tile, int start, int count, const Scratch& s) {
-    const int head_dim = tile.shape.head_dim;
-    // Rows that see something of the block follow one another: positions rise within a tile.
-    int first = 0, last = tile.height();
-    while (first < last && tile.row(first).last <= start) ++first;
-    while (last > first && tile.row(last - 1).first >= start + count) --last;
-    if (first == last) return;
-    score_all(head_dim, s.query + first * head_dim, s.keys, s.scores + first * kBlockTokens, last - first);
+void soften_rows(const Tile& tile, int start, int first, int last, const Scratch& s) {
     for (int r = first; r < last; ++r) {
         const int from = std::max(0, tile.row(r).first - start);
         const int to = std::min(kBlockTokens, tile.row(r).last - start);
@@ -251,7 +251,136 @@ void attend_block(const Tile& tile, int start, int count, const Scratch& s) {
     }
     for (int r = first; r < last; r += kLanes) store(s.shrink + r, exponential(load(s.shrink + r)));
     for (int r = first; r < last; ++r) s.sum[r] = s.sum[r] * s.shrink[r] + s.fresh[r];
-    weigh_all(head_dim, count, s, first, last);
+}
+
+void attend_block(const Tile& tile, int start, int count, const BlockReader& reader, const Scratch& s) {
+    // Rows that see something of the block follow one another: positions rise within a tile.
+    int first = 0, last = tile.height();
+    while (first < last && tile.row(first).last <= start) ++first;
+    while (last > first && tile.row(last - 1).first >= start + count) --last;
+    if (first == last) return;
+    reader.read(start, count, s);
+    score_all(tile.shape.head_dim, s, first, last);
+    soften_rows(tile, start, first, last, s);
+    weigh_all(tile.shape.head_dim, count, s, first, last);
+}
+
+// Keys and values straight from the pages: for few rows, laying them out first would cost more than it saves. The
+// arithmetic is that of the laid-out block.
+template <PageType kType>
+struct DirectBlock {
+    using Element = std::conditional_t<kType == PageType::kBf16, uint16_t, float>;
+    static constexpr int kChannels = kType == PageType::kBf16 ? 2 * kLanes : kLanes;  // one vector of a key
+
+    const Element* keys;
+    const Element* values;
+    const size_t* at;  // [count] of the block's tokens
+    int count, head_dim;
+
+    static f32x16 load_value(const Element* p) {
+        if constexpr (kType == PageType::kBf16) return load_bf16(p);
+        else return load(p);
+    }
+
+    // Scores of kLanes tokens from `first` on; those past `count` are zero.
+    template <int kRows>
+    void score_lanes(int first, const float* query, float* scores) const {
+        f32x16 acc[kRows];
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) acc[r] = splat(0.0f);
+        for (int d = 0; d < head_dim; d += kChannels) {
+            f32x16 k[kLanes];
+            const int present = std::min(kLanes, count - first);
+            for (int i = 0; i < present; ++i) k[i] = load(reinterpret_cast<const float*>(keys + at[first + i] + d));
+            for (int i = present; i < kLanes; ++i) k[i] = splat(0.0f);
+            transpose(k);
+#pragma GCC unroll 16
+            for (int j = 0; j < kLanes; ++j) {
+                if constexpr (kType == PageType::kBf16) {
+                    f32x16 even, odd;
+                    split_bf16_pairs(k[j], even, odd);
+#pragma GCC unroll 8
+                    for (int r = 0; r < kRows; ++r) acc[r] = fma(splat(query[r * head_dim + d + 2 * j]), even, acc[r]);
+#pragma GCC unroll 8
+                    for (int r = 0; r < kRows; ++r)
+                        acc[r] = fma(splat(query[r * head_dim + d + 2 * j + 1]), odd, acc[r]);
+                } else {
+#pragma GCC unroll 8
+                    for (int r = 0; r < kRows; ++r) acc[r] = fma(splat(query[r * head_dim + d + j]), k[j], acc[r]);
+                }
+            }
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) store(scores + r * kBlockTokens, acc[r]);
+    }
+
+    template <int kRows, int kVectors>
+    void weigh(int d, const float* weights, const float* shrink, float* out) const {
+        f32x16 acc[kRows][kVectors];
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+            for (int i = 0; i < kVectors; ++i)
+                acc[r][i] = mul(load(out + r * head_dim + d + i * kLanes), splat(shrink[r]));
+        for (int t = 0; t < count; ++t) {
+            f32x16 v[kVectors];
+#pragma GCC unroll 4
+            for (int i = 0; i < kVectors; ++i) v[i] = load_value(values + at[t] + d + i * kLanes);
+#pragma GCC unroll 4
+            for (int r = 0; r < kRows; ++r) {
+                const f32x16 p = splat(weights[r * kBlockTokens + t]);
+#pragma GCC unroll 4
+                for (int i = 0; i < kVectors; ++i) acc[r][i] = fma(p, v[i], acc[r][i]);
+            }
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+            for (int i = 0; i < kVectors; ++i) store(out + r * head_dim + d + i * kLanes, acc[r][i]);
+    }
+};
+
+// Call `step(std::integral_constant<int, rows>, first)` for sets of at most four rows.
+template <typename Step>
+void by_few_rows(int rows, Step step) {
+    int r = 0;
+    for (; r + 4 <= rows; r += 4) step(std::integral_constant<int, 4>{}, r);
+    for (; r + 3 <= rows; r += 3) step(std::integral_constant<int, 3>{}, r);
+    for (; r + 2 <= rows; r += 2) step(std::integral_constant<int, 2>{}, r);
+    for (; r < rows; ++r) step(std::integral_constant<int, 1>{}, r);
+}
+
+template <PageType kType>
+void attend_direct(const Tile& tile, int start, int count, const BlockReader& reader, const Scratch& s) {
+    using Block = DirectBlock<kType>;
+    using Element = typename Block::Element;
+    const int head_dim = tile.shape.head_dim, rows = tile.height();
+    size_t at[kBlockTokens];
+    for (int t = 0; t < count; ++t) at[t] = reader.element(start + t);
+    const Block block{static_cast<const Element*>(reader.buffers.keys), static_cast<const Element*>(reader.buffers.values),
+                      at, count, head_dim};
+    for (int t = 0; t < count; ++t)  // needed after the scores: on its way meanwhile
+        for (int d = 0; d < head_dim; d += 64 / static_cast<int>(sizeof(Element))) prefetch(block.values + at[t] + d);
+    for (int first = 0; first < kBlockTokens; first += kLanes) {
+        float* scores = s.scores + first;
+        if (first >= count) {
+            for (int r = 0; r < rows; ++r) store(scores + r * kBlockTokens, splat(0.0f));
+            continue;
+        }
+        by_few_rows(rows, [&](auto set, int r) {
+            block.template score_lanes<decltype(set)::value>(first, s.query + r * head_dim, scores + r * kBlockTokens);
+        });
+    }
+    soften_rows(tile, start, 0, rows, s);
+    by_few_rows(rows, [&](auto set, int r) {
+        const float* weights = s.scores + r * kBlockTokens;
+        float* out = s.out + r * head_dim;
+        int d = 0;
+        for (; d + 4 * kLanes <= head_dim; d += 4 * kLanes)
+            block.template weigh<decltype(set)::value, 4>(d, weights, s.shrink + r, out);
+        for (; d < head_dim; d += 2 * kLanes)
+            block.template weigh<decltype(set)::value, 2>(d, weights, s.shrink + r, out);
+    });
 }
 
 // One span's top, sum and o of every row.
@@ -267,10 +396,17 @@ void attend_span(const Tile& tile, int span, const BlockReader& reader, const Sc
     }
     const int stop = std::min(high, (span + 1) * kSpanTokens);
     int start = std::max(low, span * kSpanTokens) / kBlockTokens * kBlockTokens;
+    // One query token sees a part of every block of its range.
+    const bool sees_all = height <= kFewRows && tile.tokens == 1;
     for (; start < stop; start += kBlockTokens) {
         const int count = std::min(kBlockTokens, stop - start);
-        reader.read(start, count, s);
-        attend_block(tile, start, count, s);
+        if (sees_all && tile.shape.page_type == PageType::kBf16) {
+            attend_direct<PageType::kBf16>(tile, start, count, reader, s);
+        } else if (sees_all) {
+            attend_direct<PageType::kF32>(tile, start, count, reader, s);
+        } else {
+            attend_block(tile, start, count, reader, s);
+        }
     }
 }
 

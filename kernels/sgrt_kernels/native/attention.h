@@ -1,6 +1,6 @@
 // Causal attention over paged keys and values, in blocks and spans that depend on token positions alone.
 //
-// The tokens of a sequence lie in spans of 256, and these in blocks of 32, counted from its first token. Within a
+// The tokens of a sequence lie in spans of 256, and these in blocks of 64, counted from its first token. Within a
 // span, one query row runs the online softmax (arXiv 2205.14135) over its blocks in rising order:
 //
 //     s[t] = sum over d of fma(q[d], k[t][d], s), d rising; q comes already scaled
@@ -17,7 +17,7 @@
 
 namespace sgrt {
 
-constexpr int kBlockTokens = 32;
+constexpr int kBlockTokens = 64;
 constexpr int kSpanTokens = 256;
 
 enum class PageType : int32_t { kF32 = 0, kBf16 = 1 };

@@ -61,7 +61,8 @@ void sgrt_pack(void* team, int32_t block_type, const uint8_t* blocks, uint64_t r
     ThreadTeam& threads = *static_cast<ThreadTeam*>(team);
     threads.run([&](int thread) {
         constexpr int kTiles = 16;
-        for (int share = threads.next(thread); share * kTiles < packed.tiles(); share = threads.next(thread)) {
+        const int shares = (packed.tiles() + kTiles - 1) / kTiles;
+        for (int share; (share = threads.claim(thread, shares)) != ThreadTeam::kNone;) {
             const int last = std::min(packed.tiles(), (share + 1) * kTiles);
             pack_tiles(static_cast<BlockType>(block_type), blocks, row_bytes, packed, share * kTiles, last,
                        const_cast<uint8_t*>(packed.data));
@@ -83,7 +84,7 @@ int32_t sgrt_multiply(void* team, const SgrtMatrix* matrix, const float* x, int3
         a.bind(memory.bytes(Activations::bytes(tokens, packed.columns)), tokens, packed.columns);
         const size_t columns = static_cast<size_t>(packed.columns), rows = static_cast<size_t>(packed.rows);
         threads.run([&](int thread) {
-            for (int token = threads.next(thread); token < tokens; token = threads.next(thread))
+            for (int token; (token = threads.claim(thread, tokens)) != ThreadTeam::kNone;)
                 a.put(token, x + static_cast<size_t>(token) * columns);
             threads.barrier(thread);
             multiply_all(threads, thread, &packed, 1, a, [&](int, int token, int row, f32x16 values) {
@@ -105,6 +106,42 @@ uint64_t sgrt_multiply_many(void* team, int32_t rounds) {
 }
 
 void sgrt_advise_large_pages(void* data, uint64_t bytes) { advise_large_pages(data, bytes); }
+
+// Paged attention alone. False: out of memory.
+int32_t sgrt_paged_attention(void* team, const SgrtAttention* call) {
+    try {
+        const SgrtAttention& c = *call;
+        ThreadTeam& threads = *static_cast<ThreadTeam*>(team);
+        const AttentionShape shape{c.heads,       c.kv_heads, c.head_dim, c.page_tokens, static_cast<PageType>(c.page_type),
+                                   c.soft_cap};
+        AttentionPlan plan;
+        plan.build(c.tokens, c.sequences, c.query_starts, c.context_lengths, c.page_table, c.max_pages, c.page_tokens,
+                   c.window, tile_tokens(shape));
+        const size_t width = static_cast<size_t>(c.heads) * static_cast<size_t>(c.head_dim);
+        std::vector<float> query(c.query, c.query + static_cast<size_t>(c.tokens) * width);
+        for (float& x : query) x *= c.scale;
+        std::vector<float> partials(static_cast<size_t>(plan.partials) * partial_stride(shape));
+        std::vector<std::vector<float>> scratch(static_cast<size_t>(threads.size()));
+        for (auto& own : scratch) own.resize(attention_scratch(shape));
+        const AttentionBuffers buffers{query.data(), width,       c.keys, c.values,
+                                       c.page_table, c.max_pages, c.out,  partials.data()};
+        threads.run([&](int thread) {
+            const int shares = static_cast<int>(plan.items.size()) * c.kv_heads;
+            for (int share; (share = threads.claim(thread, shares)) != ThreadTeam::kNone;) {
+                attend(shape, plan, plan.items[static_cast<size_t>(share / c.kv_heads)], share % c.kv_heads, buffers,
+                       scratch[static_cast<size_t>(thread)].data());
+            }
+            threads.barrier(thread);
+            for (int token; (token = threads.claim(thread, c.tokens)) != ThreadTeam::kNone;) {
+                if (plan.first_partial[static_cast<size_t>(token)] >= 0)
+                    merge_partials(shape, plan, token, partials.data(), c.out + static_cast<size_t>(token) * width);
+            }
+        });
+        return 1;
+    } catch (const std::exception&) {
+        return 0;
+    }
+}
 
 void* sgrt_decoder_create(const SgrtModel* model, void* team) {
     try {

@@ -59,4 +59,17 @@ struct SgrtStep {
     int32_t page_type;  // sgrt::PageType
 };
 
+struct SgrtAttention {
+    const float* query;  // [tokens, heads, head_dim]
+    const void* keys;    // [pages, page_tokens, kv_heads, head_dim]
+    const void* values;
+    const int32_t* query_starts;     // [sequences + 1]
+    const int32_t* context_lengths;  // [sequences]
+    const int32_t* page_table;       // [sequences, max_pages]
+    float* out;                      // [tokens, heads, head_dim]
+    int32_t tokens, sequences, max_pages, page_tokens, page_type;
+    int32_t heads, kv_heads, head_dim, window;
+    float scale, soft_cap;
+};
+
 }  // extern "C"

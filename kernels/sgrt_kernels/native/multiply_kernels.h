@@ -29,26 +29,24 @@ struct GroupScales {
     f32x16 first, second, minimum;  // `second`: of the last 16 columns, kByteSuperSigned only
 };
 
+// `scales`: the group's own, or its super-block's head.
 template <Kind kKind>
-inline GroupScales load_scales(const uint8_t* scales, size_t g) {
+inline GroupScales load_scales(const uint8_t* scales, size_t group) {
     GroupScales result;
     const auto half = [](const uint8_t* p) { return load_f16(reinterpret_cast<const uint16_t*>(p)); };
-    if constexpr (kKind == Kind::kNibble || kKind == Kind::kByte) {
-        result.first = half(scales + 32 * g);
-    } else if constexpr (kKind == Kind::kNibbleMinimum || kKind == Kind::kByteMinimum) {
-        result.first = half(scales + 64 * g);
-        result.minimum = half(scales + 64 * g + 32);
-    } else {
-        const uint8_t* super = scales + g / kSuperGroups * 320;
-        const uint8_t* own = super + 64 + g % kSuperGroups * 32;
-        const f32x16 d = half(super);
+    result.first = half(scales);
+    if constexpr (is_super(kKind)) {
+        const uint8_t* own = scales + 64 + group % kSuperGroups * 32;
+        const f32x16 d = result.first;
         if constexpr (kKind == Kind::kByteSuperSigned) {
             result.first = mul(d, load_i8(reinterpret_cast<const int8_t*>(own)));
             result.second = mul(d, load_i8(reinterpret_cast<const int8_t*>(own + 16)));
         } else {
             result.first = mul(d, load_u8(own));
-            result.minimum = sub(splat(0.0f), mul(half(super + 32), load_u8(own + 16)));
+            result.minimum = sub(splat(0.0f), mul(half(scales + 32), load_u8(own + 16)));
         }
+    } else if constexpr (has_minimum(kKind)) {
+        result.minimum = half(scales + 32);
     }
     return result;
 }
@@ -86,14 +84,13 @@ inline void integer_sums(const u8x64 w[8], const int8_t* values, const int32_t* 
     }
 }
 
+constexpr size_t kPrefetch = 3072;  // bytes ahead in the stream of weights
 constexpr int kChains = 2;  // tokens whose integer sums are computed side by side
 
 template <Kind kKind, int kTokens, int kWidth>
 void multiply_quantized(const uint8_t* tile, int columns, const TokenRun& run, float* out) {
     constexpr int kTogether = kTokens < kChains ? kTokens : kChains;
     const size_t groups = static_cast<size_t>(columns) / kGroup;
-    const uint8_t* quads = tile;
-    const uint8_t* scales = tile + groups * quad_bytes(kKind);
     f32x16 acc[kTokens];
 #pragma GCC unroll 16
     for (int t = 0; t < kTokens; ++t) acc[t] = splat(0.0f);
@@ -102,8 +99,10 @@ void multiply_quantized(const uint8_t* tile, int columns, const TokenRun& run, f
     const float* token_sums = run.sums;
     const int32_t* negated = run.negated;
     for (size_t g = 0; g < groups; ++g) {
+        const uint8_t* quads = tile + quads_at(kKind, g);
+        const uint8_t* scales = tile + scales_at(kKind, g);
         if constexpr (kTokens <= 4) {
-            for (size_t line = 0; line < quad_bytes(kKind); line += 64) prefetch(quads + 2048 + line);
+            for (size_t line = 0; line <= quad_bytes(kKind); line += 64) prefetch(quads + kPrefetch + line);
         }
         u8x64 w[8];
         load_quads<kKind>(quads, w);
@@ -125,7 +124,6 @@ void multiply_quantized(const uint8_t* tile, int columns, const TokenRun& run, f
                 if constexpr (has_minimum(kKind)) sum = fma(weight.minimum, splat(token_sums[t + u]), sum);
             }
         }
-        quads += quad_bytes(kKind);
         values += kWidth * kGroup;
         token_scales += kWidth;
         token_sums += kWidth;

@@ -133,7 +133,8 @@ void read_group(BlockType type, const uint8_t* row, int index, Group& group) {
 }
 
 void write_group(const PackedMatrix& matrix, const Group& group, int index, int lane, uint8_t* tile) {
-    uint8_t* quads = tile + quad_bytes(matrix.kind) * static_cast<size_t>(index) + 4 * lane;
+    const size_t g = static_cast<size_t>(index), row = static_cast<size_t>(lane);
+    uint8_t* quads = tile + quads_at(matrix.kind, g) + 4 * row;
     if (quad_bytes(matrix.kind) == 256) {
         for (int j = 0; j < 4; ++j)
             for (int b = 0; b < 4; ++b)
@@ -141,24 +142,13 @@ void write_group(const PackedMatrix& matrix, const Group& group, int index, int 
     } else {
         for (int j = 0; j < 8; ++j) std::memcpy(quads + 64 * j, group.q + 4 * j, 4);
     }
-    uint8_t* scales = tile + quad_bytes(matrix.kind) * static_cast<size_t>(matrix.groups());
-    const auto put = [&](size_t at, uint16_t bits) { std::memcpy(scales + at + 2 * lane, &bits, 2); };
-    const size_t position = static_cast<size_t>(index);
-    switch (matrix.kind) {
-        case Kind::kNibble:
-        case Kind::kByte: put(32 * position, group.scale); break;
-        case Kind::kNibbleMinimum:
-        case Kind::kByteMinimum:
-            put(64 * position, group.scale);
-            put(64 * position + 32, group.minimum);
-            break;
-        default: {
-            const size_t super = position / kSuperGroups * 320, own = 64 + position % kSuperGroups * 32;
-            put(super, group.scale);
-            put(super + 32, group.minimum);
-            scales[super + own + static_cast<size_t>(lane)] = group.first;
-            scales[super + own + 16 + static_cast<size_t>(lane)] = group.second;
-        }
+    uint8_t* scales = tile + scales_at(matrix.kind, g);
+    std::memcpy(scales + 2 * row, &group.scale, 2);
+    if (scale_bytes(matrix.kind) > 32) std::memcpy(scales + 32 + 2 * row, &group.minimum, 2);
+    if (is_super(matrix.kind)) {
+        uint8_t* own = scales + 64 + g % kSuperGroups * 32;
+        own[row] = group.first;
+        own[16 + row] = group.second;
     }
 }
 
@@ -195,29 +185,24 @@ struct RowScales {
 };
 
 RowScales row_scales(const PackedMatrix& matrix, const uint8_t* tile, int index, int lane) {
-    const uint8_t* scales = tile + quad_bytes(matrix.kind) * static_cast<size_t>(matrix.groups());
-    const size_t position = static_cast<size_t>(index);
+    const size_t g = static_cast<size_t>(index);
+    const uint8_t* scales = tile + scales_at(matrix.kind, g);
+    const uint8_t* own = scales + 64 + g % kSuperGroups * 32;
+    const float d = half_lane(scales, lane);
     RowScales result;
     switch (matrix.kind) {
-        case Kind::kNibble:
-        case Kind::kByte: result.scale[0] = half_lane(scales + 32 * position, lane); break;
-        case Kind::kNibbleMinimum:
-        case Kind::kByteMinimum:
-            result.scale[0] = half_lane(scales + 64 * position, lane);
-            result.minimum = half_lane(scales + 64 * position + 32, lane);
-            break;
-        default: {
-            const uint8_t* super = scales + position / kSuperGroups * 320;
-            const uint8_t* own = super + 64 + position % kSuperGroups * 32;
-            const float d = half_lane(super, lane);
-            if (matrix.kind == Kind::kByteSuperSigned) {
-                result.scale[0] = d * static_cast<float>(static_cast<int8_t>(own[lane]));
-                result.scale[1] = d * static_cast<float>(static_cast<int8_t>(own[16 + lane]));
-                return result;
-            }
+        case Kind::kByteSuperSigned:
+            result.scale[0] = d * static_cast<float>(static_cast<int8_t>(own[lane]));
+            result.scale[1] = d * static_cast<float>(static_cast<int8_t>(own[16 + lane]));
+            return result;
+        case Kind::kNibbleSuper:
+        case Kind::kByteSuper:
             result.scale[0] = d * static_cast<float>(own[lane]);
-            result.minimum = -(half_lane(super + 32, lane) * static_cast<float>(own[16 + lane]));
-        }
+            result.minimum = -(half_lane(scales + 32, lane) * static_cast<float>(own[16 + lane]));
+            break;
+        case Kind::kNibbleMinimum:
+        case Kind::kByteMinimum: result.minimum = half_lane(scales + 32, lane); [[fallthrough]];
+        default: result.scale[0] = d;
     }
     result.scale[1] = result.scale[0];
     return result;
@@ -273,7 +258,7 @@ void unpack_row(const PackedMatrix& matrix, int row, float* out) {
     }
     const int offset = offset_of(matrix.kind);
     for (int g = 0; g < matrix.groups(); ++g) {
-        const uint8_t* quads = tile + quad_bytes(matrix.kind) * static_cast<size_t>(g) + 4 * lane;
+        const uint8_t* quads = tile + quads_at(matrix.kind, static_cast<size_t>(g)) + 4 * lane;
         const RowScales scales = row_scales(matrix, tile, g, lane);
         for (int k = 0; k < kGroup; ++k) {
             int q;

@@ -1,10 +1,16 @@
 // Weights as the kernels want them: tiles of 16 output rows, 16 lanes side by side.
 //
-// A tile of a quantized matrix holds its groups of 32 columns one after the other, and then their scales:
+// A tile is one stream that is read from its first byte to its last. A group of 32 columns is
 //
-//     quads     [groups][8 quads] of 64 bytes: byte 4 row + b of quad j is column 4 j + b of the row
-//               4-bit kinds: [groups][4], quad j in the low halves of vector j, quad j + 4 in the high halves
-//     scales    by the kind, see `ScaleKind`
+//     quads    [8] of 64 bytes: byte 4 row + b of quad j is column 4 j + b of the row; 4-bit kinds: [4], quad j in
+//              the low halves of vector j, quad j + 4 in the high halves
+//
+// and the groups, with their scales, follow one another:
+//
+//     Q4_0, Q8_0, Q5_0         quads, [16] f16 scales
+//     Q4_1, Q5_1               quads, [16] f16 scales, [16] f16 minima
+//     Q4_K, Q5_K, of 8 groups  [16] f16 d, [16] f16 dmin, [8][16 u8 scales, 16 u8 minima], [8] quads
+//     Q6_K, of 8 groups        [16] f16 d, [16] unused, [8][16 i8 scales of 16 columns, 16 of the other 16], [8] quads
 //
 // A tile of a float matrix holds [columns][16 rows].
 #pragma once
@@ -17,13 +23,6 @@ namespace sgrt {
 constexpr int kTileRows = 16;
 constexpr int kGroup = 32;        // columns that share an activation scale
 constexpr int kSuperGroups = 8;   // groups in a super-block of 256 columns
-
-enum class ScaleKind {
-    kHalf,         // [groups][16] f16 scales
-    kHalfMinimum,  // [groups][16 f16 scales, 16 f16 minima]
-    kSuper,        // [super-blocks][16 f16 d, 16 f16 dmin, 8 x (16 u8 scales, 16 u8 minima)]
-    kSuperSigned,  // [super-blocks][16 f16 d, 16 unused, 8 x (16 i8 scales of 16 columns, 16 of the other 16)]
-};
 
 // What a weight is: q * scale (+ minimum), where q is unsigned in memory and less by `offset` in meaning.
 enum class Kind : int32_t {
@@ -55,28 +54,35 @@ constexpr size_t quad_bytes(Kind kind) {
     return kind <= Kind::kNibbleSuper ? 256 : kind <= Kind::kByteSuperSigned ? 512 : 0;
 }
 
-// Bytes of scales of one tile.
-constexpr size_t scale_bytes(Kind kind, int columns) {
-    const size_t groups = static_cast<size_t>(columns) / kGroup;
-    switch (kind) {
-        case Kind::kNibble:
-        case Kind::kByte: return (groups * 32 + 63) / 64 * 64;
-        case Kind::kNibbleMinimum:
-        case Kind::kByteMinimum: return groups * 64;
-        case Kind::kNibbleSuper:
-        case Kind::kByteSuper:
-        case Kind::kByteSuperSigned: return groups / kSuperGroups * 320;
-        default: return 0;
-    }
+constexpr bool is_super(Kind kind) {
+    return kind == Kind::kNibbleSuper || kind == Kind::kByteSuper || kind == Kind::kByteSuperSigned;
+}
+
+// Bytes of the scales of one group, or of a super-block's head: d, dmin and the scales of its eight groups.
+constexpr size_t kSuperHead = 64 + kSuperGroups * 32;
+constexpr size_t scale_bytes(Kind kind) {
+    if (is_super(kind)) return kSuperHead;
+    return kind == Kind::kNibbleMinimum || kind == Kind::kByteMinimum ? 64 : 32;
+}
+
+// Where a group's quads lie in its tile, and its scales or its super-block's head.
+constexpr size_t quads_at(Kind kind, size_t group) {
+    const size_t quads = quad_bytes(kind);
+    if (!is_super(kind)) return group * (quads + scale_bytes(kind));
+    return group / kSuperGroups * (kSuperHead + kSuperGroups * quads) + kSuperHead + group % kSuperGroups * quads;
+}
+constexpr size_t scales_at(Kind kind, size_t group) {
+    const size_t quads = quad_bytes(kind);
+    if (!is_super(kind)) return group * (quads + scale_bytes(kind)) + quads;
+    return group / kSuperGroups * (kSuperHead + kSuperGroups * quads);
 }
 
 constexpr size_t tile_bytes(Kind kind, int columns) {
-    switch (kind) {
-        case Kind::kF32: return static_cast<size_t>(columns) * 64;
-        case Kind::kF16:
-        case Kind::kBf16: return static_cast<size_t>(columns) * 32;
-        default: return static_cast<size_t>(columns) / kGroup * quad_bytes(kind) + scale_bytes(kind, columns);
-    }
+    const size_t count = static_cast<size_t>(columns);
+    if (kind == Kind::kF32) return count * 64;
+    if (kind == Kind::kF16 || kind == Kind::kBf16) return count * 32;
+    const size_t groups = count / kGroup;
+    return is_super(kind) ? scales_at(kind, groups) : quads_at(kind, groups);
 }
 
 inline size_t packed_bytes(const PackedMatrix& matrix) {

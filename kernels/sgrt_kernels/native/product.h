@@ -13,16 +13,17 @@ constexpr int kSuperRows = 128;  // tokens whose activations stay in the second-
 
 // How the tiles of a product are cut into shares.
 struct Shares {
-    int tiles, per_share, spans, tokens;
+    int tiles, per_share, tokens;
 
-    Shares(int tile_count, int token_count, int threads)
-        : tiles(tile_count), spans((token_count + kSuperRows - 1) / kSuperRows), tokens(token_count) {
-        per_share = std::clamp(tile_count / (threads * 8), 1, 8);
+    Shares(int tile_count, int token_count, int threads) : tiles(tile_count), tokens(token_count) {
+        per_share = std::clamp(tile_count / (threads * 16), 1, 8);
     }
-    int count() const { return (tiles + per_share - 1) / per_share * spans; }
-    int first_tile(int share) const { return share / spans * per_share; }
+    int runs() const { return (tiles + per_share - 1) / per_share; }
+    int count() const { return (tokens + kSuperRows - 1) / kSuperRows * runs(); }
+    // Tiles change fastest: a thread keeps its tokens' activations and lets the weights pass.
+    int first_tile(int share) const { return share % runs() * per_share; }
     int last_tile(int share) const { return std::min(tiles, first_tile(share) + per_share); }
-    int first_token(int share) const { return share % spans * kSuperRows; }
+    int first_token(int share) const { return share / runs() * kSuperRows; }
     int last_token(int share) const { return std::min(tokens, first_token(share) + kSuperRows); }
 };
 
@@ -33,7 +34,7 @@ void multiply_all(ThreadTeam& team, int thread, const PackedMatrix* matrices, in
     int tiles = 0;
     for (int m = 0; m < count; ++m) tiles += matrices[m].tiles();
     const Shares shares(tiles, a.rows, team.size());
-    for (int share = team.next(thread); share < shares.count(); share = team.next(thread)) {
+    for (int share; (share = team.claim(thread, shares.count())) != ThreadTeam::kNone;) {
         for (int index = shares.first_tile(share); index < shares.last_tile(share); ++index) {
             int m = 0, tile = index;
             while (tile >= matrices[m].tiles()) tile -= matrices[m++].tiles();
@@ -49,7 +50,7 @@ void multiply_pair(ThreadTeam& team, int thread, const PackedMatrix& gate, const
                    Emit emit) {
     const Shares shares(gate.tiles(), a.rows, team.size());
     alignas(64) float gates[kSuperRows * kLanes];
-    for (int share = team.next(thread); share < shares.count(); share = team.next(thread)) {
+    for (int share; (share = team.claim(thread, shares.count())) != ThreadTeam::kNone;) {
         const int first = shares.first_token(share), last = shares.last_token(share);
         for (int tile = shares.first_tile(share); tile < shares.last_tile(share); ++tile) {
             multiply_tile(gate, tile, a, first, last, [&](int token, int, f32x16 values) {

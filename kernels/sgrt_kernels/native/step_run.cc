@@ -85,7 +85,7 @@ void StepRun::run(int thread) {
 void StepRun::embed(int thread) {
     const PackedMatrix table = as_packed(model_.embedding);
     const int half = model_.head_dim / 2;
-    for (int token = team_.next(thread); token < step_.tokens; token = team_.next(thread)) {
+    for (int token; (token = team_.claim(thread, step_.tokens)) != ThreadTeam::kNone;) {
         float* x = residual(token);
         unpack_row(table, static_cast<int>(step_.token_ids[token]), x);
         if (model_.embedding_scale != 1.0f) {
@@ -118,7 +118,8 @@ Activations StepRun::prepare(int thread, int rows, int columns, bool can_repeat,
         return a;
     }
     a.bind(shared_, rows, columns);
-    for (int share = team_.next(thread); share * kRowsPerShare < rows; share = team_.next(thread)) {
+    const int shares = (rows + kRowsPerShare - 1) / kRowsPerShare;
+    for (int share; (share = team_.claim(thread, shares)) != ThreadTeam::kNone;) {
         const int last = std::min(rows, (share + 1) * kRowsPerShare);
         for (int row = share * kRowsPerShare; row < last; ++row) a.put(row, source(row, spare));
     }
@@ -186,7 +187,8 @@ void StepRun::attention(int thread, int layer) {
 void StepRun::rotate_and_store(int thread, int layer) {
     const int units = step_.tokens * model_.kv_heads;
     const int per_share = std::clamp(units / (team_.size() * 8), 1, 32);
-    for (int share = team_.next(thread); share * per_share < units; share = team_.next(thread)) {
+    const int shares = (units + per_share - 1) / per_share;
+    for (int share; (share = team_.claim(thread, shares)) != ThreadTeam::kNone;) {
         const int last = std::min(units, (share + 1) * per_share);
         for (int unit = share * per_share; unit < last; ++unit)
             rotate_heads(unit / model_.kv_heads, unit % model_.kv_heads, layer);
@@ -224,7 +226,7 @@ void StepRun::attend_all(int thread, int layer) {
                                    step_.page_table, step_.max_pages, attended_,         partials_};
     float* scratch = decoder_.own_[static_cast<size_t>(thread)]->scratch.floats(attention_scratch(shape_));
     const int shares = static_cast<int>(plan.items.size()) * model_.kv_heads;
-    for (int share = team_.next(thread); share < shares; share = team_.next(thread)) {
+    for (int share; (share = team_.claim(thread, shares)) != ThreadTeam::kNone;) {
         const AttentionItem& item = plan.items[static_cast<size_t>(share / model_.kv_heads)];
         attend(shape_, plan, item, share % model_.kv_heads, buffers, scratch);
     }

@@ -98,3 +98,30 @@ class StepStruct(ctypes.Structure):
         ),
         *((name, _int) for name in ("tokens", "sequences", "max_pages", "rows", "page_tokens", "page_type")),
     ]
+
+
+class AttentionStruct(ctypes.Structure):
+    """SgrtAttention: one call of paged attention."""
+
+    _fields_ = [
+        *(
+            (name, _pointer)
+            for name in ("query", "keys", "values", "query_starts", "context_lengths", "page_table", "out")
+        ),
+        *(
+            (name, _int)
+            for name in (
+                "tokens",
+                "sequences",
+                "max_pages",
+                "page_tokens",
+                "page_type",
+                "heads",
+                "kv_heads",
+                "head_dim",
+                "window",
+            )
+        ),
+        ("scale", ctypes.c_float),
+        ("soft_cap", ctypes.c_float),
+    ]

@@ -52,6 +52,7 @@ ThreadTeam::ThreadTeam(int threads)
       start_(threads),
       inside_(threads),
       finish_(threads),
+      counters_(new Counter[kPhases * static_cast<unsigned>(threads)]),
       phases_(new Phase[threads]) {
     for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { serve(thread); });
 }
@@ -69,7 +70,7 @@ void ThreadTeam::run(const std::function<void(int)>& work) {
     work(0);
     finish_.wait();
     // Nobody shares out work between two runs, so every counter can start anew.
-    for (auto& counter : counters_) counter.value.store(0, std::memory_order_relaxed);
+    for (unsigned phase = 0; phase < kPhases; ++phase) reset(phase);
 }
 
 // Keep the workers off the caller's processor. On a busy machine the system likes to wake them right there, and then
@@ -103,11 +104,14 @@ void ThreadTeam::serve(int thread) {
     }
 }
 
+void ThreadTeam::reset(unsigned phase) {
+    const unsigned threads = static_cast<unsigned>(threads_);
+    for (unsigned i = 0; i < threads; ++i) counters_[phase * threads + i].value.store(0, std::memory_order_relaxed);
+}
+
 void ThreadTeam::barrier(int thread) {
-    // The counter two phases ahead was last used two phases ago, by threads that have all come here since.
-    if (thread == 0) {
-        counters_[(phases_[0].value + 2) % kCounters].value.store(0, std::memory_order_relaxed);
-    }
+    // The counters two phases ahead were last used two phases ago, by threads that have all come here since.
+    if (thread == 0) reset((phases_[0].value + 2) % kPhases);
     ++phases_[thread].value;
     inside_.wait();
 }

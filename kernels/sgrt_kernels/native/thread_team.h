@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -44,13 +45,23 @@ class ThreadTeam {
     // Inside `run`: wait for the others. Every thread calls it equally often. It ends a phase.
     void barrier(int thread);
 
-    // Inside `run`: the next free share of this phase, counted from 0.
-    int next(int thread) {
-        return counters_[phases_[thread].value % kCounters].value.fetch_add(1, std::memory_order_relaxed);
+    // Inside `run`: a free share of this phase's `shares`, or kNone. Every thread has a run of neighbouring shares and
+    // takes them in order, so that it reads memory as one stream; who is done early helps the others.
+    static constexpr int kNone = -1;
+    int claim(int thread, int shares) {
+        Counter* const phase = &counters_[phases_[thread].value % kPhases * static_cast<unsigned>(threads_)];
+        for (int i = 0; i < threads_; ++i) {
+            const int owner = (thread + i) % threads_;
+            const int first = first_share(owner, shares), end = first_share(owner + 1, shares);
+            if (phase[owner].value.load(std::memory_order_relaxed) >= end - first) continue;
+            const int share = first + phase[owner].value.fetch_add(1, std::memory_order_relaxed);
+            if (share < end) return share;
+        }
+        return kNone;
     }
 
   private:
-    static constexpr unsigned kCounters = 4;
+    static constexpr unsigned kPhases = 4;
     struct alignas(64) Counter {
         std::atomic<int> value{0};
     };
@@ -58,6 +69,10 @@ class ThreadTeam {
         unsigned value = 0;
     };
 
+    int first_share(int thread, int shares) const {
+        return static_cast<int>(static_cast<int64_t>(shares) * thread / threads_);
+    }
+    void reset(unsigned phase);
     void serve(int thread);
     void place_workers();
 
@@ -65,7 +80,7 @@ class ThreadTeam {
     std::vector<int> processors_;  // that this process may use
     int placed_for_ = -1;          // the caller's processor when the workers were last placed; -1: never
     Barrier start_, inside_, finish_;
-    Counter counters_[kCounters];
+    std::unique_ptr<Counter[]> counters_;  // [kPhases][threads]
     std::unique_ptr<Phase[]> phases_;
     const std::function<void(int)>* work_ = nullptr;
     bool stopping_ = false;

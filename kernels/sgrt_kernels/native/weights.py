@@ -52,7 +52,7 @@ class ThreadTeam:
     """Threads of the kernels; a context manager. One caller at a time."""
 
     def __init__(self, library: ctypes.CDLL, threads: int) -> None:
-        self._library = library
+        self.library = library
         self.threads = threads
         handle = library.sgrt_team_create(threads)
         if handle is None:
@@ -62,7 +62,7 @@ class ThreadTeam:
     def close(self) -> None:
         """Stop the threads. Closing twice is harmless."""
         if self.handle is not None:
-            self._library.sgrt_team_destroy(self.handle)
+            self.library.sgrt_team_destroy(self.handle)
             self.handle = None
 
     def __enter__(self) -> Self:

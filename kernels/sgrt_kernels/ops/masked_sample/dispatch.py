@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from sgrt_kernels.ops.masked_sample import reference
+from sgrt_kernels.ops.masked_sample import native, reference
 from sgrt_kernels.ops.masked_sample.rows import SamplingRows
 
 
@@ -16,6 +17,8 @@ def masked_sample(logits: Tensor, rows: SamplingRows) -> Tensor:
     Gumbel-max. Temperature 0 takes the largest logit. Ties go to the lowest id.
     A row's result depends on that row alone.
     """
+    if _is_native(logits):
+        return native.masked_sample(logits, rows)
     return reference.masked_sample(logits, rows)
 
 
@@ -26,4 +29,10 @@ def token_logprobs(logits: Tensor, tokens: Tensor, top: int) -> tuple[Tensor, Te
     token [rows], and of the `top` most probable ones their ids [rows, top] and values [rows, top],
     best first, ties by id.
     """
+    if _is_native(logits):
+        return native.token_logprobs(logits, tokens, top)
     return reference.token_logprobs(logits, tokens, top)
+
+
+def _is_native(logits: Tensor) -> bool:
+    return logits.device.type == "cpu" and logits.dtype == torch.float32 and native.is_available()

@@ -1,0 +1,282 @@
+/* Masked sampling on a CPU: the definition of reference.py, one row at a time.
+ *
+ * A row is read once into scratch (mask, penalties, bias, temperature) and then decided without sorting it: tokens
+ * near the best one are gathered, widening until the border of top-k and top-p lies among them. Noise is drawn only
+ * where it could win: a token's bits bound its noise from above, and most bounds are too low.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK 256
+
+struct sparse_entries { /* one value per entry, in any order of rows */
+    int64_t count;
+    const int64_t *rows;
+    const int64_t *tokens;
+    const float *values;
+};
+
+struct sample_rows {
+    const float *logits; /* [rows, vocabulary], rows `stride` floats apart */
+    int64_t stride, rows, vocabulary;
+    const float *temperature; /* each of these: [rows], or null where no row asks for it */
+    const int64_t *top_k;
+    const float *top_p;
+    const float *min_p;
+    const int64_t *seeds;
+    const int64_t *positions;
+    const uint32_t *masks; /* [rows, mask_words], or null */
+    int64_t mask_words;
+    struct sparse_entries history; /* values: output counts */
+    const float *repetition, *presence, *frequency;
+    struct sparse_entries bias;
+    int64_t *tokens; /* result [rows] */
+};
+
+struct candidate {
+    float score;
+    int32_t token;
+};
+
+static inline uint32_t mix(uint32_t x) {
+    x ^= x >> 16;
+    x *= 0x7FEB352Du;
+    x ^= x >> 15;
+    x *= 0x846CA68Bu;
+    return x ^ (x >> 16);
+}
+
+/* exp(x) for x <= 0 to about one unit in the last place; 0 below -87. A degree-6 polynomial on [-ln2/2, ln2/2]. */
+static inline float exp_negative(float x) {
+    float clamped = x < -87.0f ? -87.0f : x;
+    float whole = (clamped * 1.44269504f + 12582912.0f) - 12582912.0f; /* to the nearest whole number */
+    float r = clamped - whole * 0.693359375f;
+    r = r + whole * 2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    union { int32_t bits; float value; } scale;
+    scale.bits = ((int32_t)whole + 127) << 23;
+    return x < -87.0f ? 0.0f : p * scale.value;
+}
+
+static inline float gumbel(uint32_t bits) {
+    float uniform = ((float)(bits >> 9) + 0.5f) * 0x1p-23f;
+    return -logf(-logf(uniform));
+}
+
+static float largest(const float *scores, int64_t count) {
+    float lanes[16], best = -INFINITY;
+    int64_t t = 0;
+    for (int lane = 0; lane < 16; lane++) lanes[lane] = -INFINITY;
+    for (; t + 16 <= count; t += 16)
+        for (int lane = 0; lane < 16; lane++)
+            lanes[lane] = scores[t + lane] > lanes[lane] ? scores[t + lane] : lanes[lane];
+    for (; t < count; t++) best = scores[t] > best ? scores[t] : best;
+    for (int lane = 0; lane < 16; lane++) best = lanes[lane] > best ? lanes[lane] : best;
+    return best;
+}
+
+static int64_t first_of(const float *scores, int64_t count, float value) {
+    for (int64_t t = 0; t < count; t++)
+        if (scores[t] == value) return t;
+    return 0;
+}
+
+/* Sum of exp(score - best), in float within a block and double across. */
+static double mass_of(const float *scores, int64_t count, float best) {
+    double total = 0.0;
+    for (int64_t start = 0; start < count; start += BLOCK) {
+        int64_t end = start + BLOCK < count ? start + BLOCK : count;
+        float part[16] = {0};
+        int64_t t = start;
+        for (; t + 16 <= end; t += 16)
+            for (int lane = 0; lane < 16; lane++) part[lane] += exp_negative(scores[t + lane] - best);
+        for (; t < end; t++) part[0] += exp_negative(scores[t] - best);
+        for (int lane = 0; lane < 16; lane++) total += part[lane];
+    }
+    return total;
+}
+
+static int by_score_then_token(const void *left, const void *right) {
+    const struct candidate *a = left, *b = right;
+    if (a->score != b->score) return a->score < b->score ? 1 : -1;
+    return a->token < b->token ? -1 : a->token > b->token;
+}
+
+/* All tokens at or above `floor`, sorted: best first, ties by id. */
+static int64_t gather(const float *scores, int64_t count, float floor, struct candidate *found) {
+    int64_t kept = 0;
+    for (int64_t start = 0; start < count; start += BLOCK) {
+        int64_t end = start + BLOCK < count ? start + BLOCK : count;
+        int any = 0;
+        for (int64_t t = start; t < end; t++) any |= scores[t] >= floor;
+        if (!any) continue;
+        for (int64_t t = start; t < end; t++)
+            if (scores[t] >= floor && scores[t] > -INFINITY) {
+                found[kept].score = scores[t];
+                found[kept++].token = (int32_t)t;
+            }
+    }
+    qsort(found, (size_t)kept, sizeof *found, by_score_then_token);
+    return kept;
+}
+
+/* The best tokens that top-k and top-p keep (at least one of them is in force); returns how many stand in `found`. */
+static int64_t truncate(const float *scores, int64_t count, float best, int64_t top_k, float top_p,
+                        struct candidate *found) {
+    int takes_k = top_k > 0 && top_k < count;
+    double total = takes_k ? 0.0 : mass_of(scores, count, best);
+    for (float depth = 6.0f;; depth *= 3.0f) {
+        int is_all = depth > 1e6f;
+        int64_t kept = gather(scores, count, is_all ? -INFINITY : best - depth, found);
+        if (takes_k) {
+            if (kept < top_k && !is_all) continue;
+            if (kept > top_k) kept = top_k;
+            total = 0.0;
+            for (int64_t i = 0; i < kept; i++) total += exp_negative(found[i].score - best);
+        }
+        double before = 0.0;
+        for (int64_t i = 0; i < kept; i++) {
+            if (i > 0 && top_p < 1.0f && before >= (double)top_p * total) return i;
+            before += exp_negative(found[i].score - best);
+        }
+        if (takes_k || is_all || before >= (double)top_p * total) return kept;
+    }
+}
+
+static int64_t draw_among(const struct candidate *found, int64_t count, float floor, uint32_t low, uint32_t high) {
+    int64_t winner = found[0].token;
+    float best = -INFINITY;
+    for (int64_t i = 0; i < count && found[i].score >= floor; i++) {
+        float sum = found[i].score + gumbel(mix(mix((uint32_t)found[i].token ^ low) + high));
+        if (sum > best || (sum == best && found[i].token < winner)) {
+            best = sum;
+            winner = found[i].token;
+        }
+    }
+    return winner;
+}
+
+/* Draw among all tokens at or above `floor`. With c = 2^23 - (bits >> 9), 1 - u = (c - 0.5) 2^-23 >= c 2^-24, and since
+ * -log(u) >= 1 - u the noise is at most -log(1 - u) <= (24 - floor(log2 c)) ln 2. */
+static int64_t draw_from_all(const float *scores, int64_t count, float floor, uint32_t low, uint32_t high) {
+    uint32_t bits[BLOCK];
+    int64_t winner = 0;
+    float best = -INFINITY;
+    for (int64_t start = 0; start < count; start += BLOCK) {
+        int64_t length = start + BLOCK < count ? BLOCK : count - start;
+        const float *block = scores + start;
+        if (largest(block, length) + 17.0f < best) continue; /* no noise exceeds 16.7 */
+        for (int64_t i = 0; i < length; i++) bits[i] = mix(mix((uint32_t)(start + i) ^ low) + high);
+        int any = 0;
+        for (int64_t i = 0; i < length; i++) {
+            union { float value; int32_t bits; } c;
+            c.value = (float)(int32_t)((1 << 23) - (int32_t)(bits[i] >> 9));
+            float bound = (float)(151 - (c.bits >> 23)) * 0.6931472f + 1e-4f;
+            any |= block[i] + bound >= best;
+        }
+        if (!any) continue;
+        for (int64_t i = 0; i < length; i++) {
+            union { float value; int32_t bits; } c;
+            c.value = (float)(int32_t)((1 << 23) - (int32_t)(bits[i] >> 9));
+            float bound = (float)(151 - (c.bits >> 23)) * 0.6931472f + 1e-4f;
+            if (block[i] < floor || block[i] == -INFINITY || block[i] + bound < best) continue;
+            float sum = block[i] + gumbel(bits[i]);
+            if (sum > best) {
+                best = sum;
+                winner = start + i;
+            }
+        }
+    }
+    return winner;
+}
+
+static void adjust(const struct sample_rows *all, int64_t row, float *scores) {
+    const struct sparse_entries *seen = &all->history, *bias = &all->bias;
+    for (int64_t i = 0; i < seen->count; i++) {
+        if (seen->rows[i] != row) continue;
+        float *score = scores + seen->tokens[i];
+        *score = *score > 0 ? *score / all->repetition[row] : *score * all->repetition[row];
+        *score -= all->frequency[row] * seen->values[i];
+        if (seen->values[i] > 0) *score -= all->presence[row];
+    }
+    for (int64_t i = 0; i < bias->count; i++)
+        if (bias->rows[i] == row) scores[bias->tokens[i]] += bias->values[i];
+}
+
+static void mask_out(const uint32_t *mask, int64_t count, float *scores) {
+    for (int64_t start = 0; start < count; start += 32) {
+        uint32_t word = mask[start / 32];
+        int64_t length = start + 32 < count ? 32 : count - start;
+        if (word == 0xFFFFFFFFu) continue;
+        for (int64_t i = 0; i < length; i++) scores[start + i] = word >> i & 1 ? scores[start + i] : -INFINITY;
+    }
+}
+
+static int64_t sample_row(const struct sample_rows *all, int64_t row, float *scores, struct candidate *found) {
+    int64_t count = all->vocabulary;
+    float temperature = all->temperature ? all->temperature[row] : 0.0f;
+    memcpy(scores, all->logits + row * all->stride, (size_t)count * sizeof *scores);
+    adjust(all, row, scores);
+    if (all->masks) mask_out(all->masks + row * all->mask_words, count, scores);
+    if (temperature == 0.0f) return first_of(scores, count, largest(scores, count));
+    for (int64_t t = 0; t < count; t++) scores[t] /= temperature;
+
+    uint64_t seed = (uint64_t)all->seeds[row], position = (uint64_t)all->positions[row];
+    uint32_t low = mix(mix((uint32_t)seed) + (uint32_t)(seed >> 32) + 0x9E3779B9u * (uint32_t)(position + 1));
+    uint32_t high = mix(low ^ 0x85EBCA6Bu ^ (uint32_t)(position >> 32));
+    int64_t top_k = all->top_k ? all->top_k[row] : 0;
+    float top_p = all->top_p ? all->top_p[row] : 1.0f;
+    float best = largest(scores, count);
+    if (best == -INFINITY) return 0; /* a mask allows at least one token; nothing better can be said otherwise */
+    float floor = all->min_p && all->min_p[row] > 0 ? best + logf(all->min_p[row]) : -INFINITY;
+    if ((top_k > 0 && top_k < count) || top_p < 1.0f) {
+        int64_t kept = truncate(scores, count, best, top_k, top_p, found);
+        return draw_among(found, kept, floor, low, high);
+    }
+    return draw_from_all(scores, count, floor, low, high);
+}
+
+/* Fills all->tokens; 0 when there is no memory. */
+int32_t sgrt_masked_sample(const struct sample_rows *all) {
+    size_t count = (size_t)all->vocabulary;
+    float *scores = malloc(count * sizeof *scores);
+    struct candidate *found = malloc(count * sizeof *found);
+    int32_t has_memory = scores && found;
+    for (int64_t row = 0; has_memory && row < all->rows; row++)
+        all->tokens[row] = sample_row(all, row, scores, found);
+    free(scores);
+    free(found);
+    return has_memory;
+}
+
+/* Log-probabilities of `tokens` [rows] and of the `top` best of each row [rows, top]; 0 when there is no memory. */
+int32_t sgrt_token_logprobs(const float *logits, int64_t stride, int64_t rows, int64_t vocabulary, const int64_t *tokens,
+                            int64_t top, float *chosen, int64_t *best_tokens, float *best_values) {
+    struct candidate *found = malloc((size_t)vocabulary * sizeof *found);
+    if (!found) return 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const float *scores = logits + row * stride;
+        float best = largest(scores, vocabulary);
+        float total = best + (float)log(mass_of(scores, vocabulary, best));
+        chosen[row] = scores[tokens[row]] - total;
+        if (top == 0) continue;
+        if (top < vocabulary)
+            truncate(scores, vocabulary, best, top, 1.0f, found);
+        else
+            gather(scores, vocabulary, -INFINITY, found);
+        for (int64_t i = 0; i < top; i++) {
+            best_tokens[row * top + i] = found[i].token;
+            best_values[row * top + i] = found[i].score - total;
+        }
+    }
+    free(found);
+    return 1;
+}
