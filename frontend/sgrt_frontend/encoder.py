@@ -34,7 +34,9 @@ class Encoder:
         """The rope with pieces appended; neighbouring constants of one turn are encoded as one text."""
         for piece in _merged(pieces):
             if piece.tokens is not None:
-                rope = rope.extend(piece.tokens, piece.text, turn=piece.turn, kind=PieceKind.MARKS)
+                rope = rope.extend(
+                    piece.tokens, piece.text, turn=piece.turn, role=piece.role, kind=PieceKind.MARKS
+                )
                 continue
             rope = self.begun(rope)
             tokens = self.encode(piece.text, is_special=piece.is_special)

@@ -214,7 +214,7 @@ def kept_tokens(sample: Sample, encoder: Encoder) -> tuple[int, ...]:
 def _heal(before: Rope, encoder: Encoder) -> tuple[Rope, str]:
     """Take the last tokens of a constant back: the rope without them, and the text they spelled."""
     parent = before.parent
-    if parent is None or (before.role is not None and not before.text):
+    if parent is None or before.kind is not PieceKind.CONSTANT:
         return before, ""
     if encoder.encode(before.text) != before.tokens or len(before.tokens) < 2:
         return before, ""

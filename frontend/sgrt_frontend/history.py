@@ -13,7 +13,7 @@ from sgrt_frontend.errors import Cancelled, InvalidRequest, SgrtError
 from sgrt_frontend.expression import Constant, Expression, Joined, Turn, expression_of
 from sgrt_frontend.gen import Gen
 from sgrt_frontend.generate import Generation, Place
-from sgrt_frontend.rope import Rope
+from sgrt_frontend.rope import PieceKind, Rope
 from sgrt_frontend.run import Run
 from sgrt_frontend.scope import Scope
 from sgrt_frontend.select import Select
@@ -78,7 +78,7 @@ class History:
         marks = self._run.encoder.marks.before(self._turns.roles, role)
         text = "\n" if self._turns.roles else ""
         self._turns = turns
-        self._pending.append(Piece(tokens=marks, text=text))
+        self._pending.append(Piece(tokens=marks, text=text, turn=turns.number, role=role))
         try:
             yield
         finally:
@@ -155,7 +155,7 @@ class History:
         """The chat turns so far; waits for them. Text outside turns is not among them."""
         contents: dict[int, str] = dict.fromkeys(range(1, len(self._turns.roles) + 1), "")
         for piece in self._rope().pieces():
-            if piece.role is not None:
+            if piece.role is not None and piece.kind is not PieceKind.MARKS:
                 contents[piece.turn] += piece.text
         roles = self._turns.roles
         return [Message(role=roles[number - 1], content=text) for number, text in contents.items()]

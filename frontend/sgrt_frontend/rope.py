@@ -20,8 +20,8 @@ class Rope:
     """A run of tokens after a parent's tokens, with the text they stand for.
 
     Forks share a rope by reference; `flat()` is computed once per rope and kept.
-    `turn` numbers the chat turn the piece belongs to and `role` is its speaker; pieces outside any
-    turn, and the marks of a template, have neither.
+    `turn` numbers the chat turn the piece belongs to (marks: the turn they open) and `role` is its
+    speaker; pieces outside any turn have neither.
     """
 
     __slots__ = ("_flat", "kind", "length", "parent", "role", "text", "tokens", "turn")

@@ -9,7 +9,7 @@ from pydantic_core import to_jsonable_python
 
 from sgrt_frontend.call import Role
 from sgrt_frontend.errors import InvalidRequest
-from sgrt_frontend.rope import Rope
+from sgrt_frontend.rope import PieceKind, Rope
 from sgrt_frontend.turns import Turns
 
 
@@ -22,6 +22,7 @@ class SnapshotPiece(BaseModel):
     text: str
     turn: int = 0
     role: Role | None = None
+    kind: PieceKind = PieceKind.CONSTANT
 
 
 class Snapshot(BaseModel):
@@ -40,7 +41,9 @@ class Snapshot(BaseModel):
     def of(cls, rope: Rope, turns: Turns, variables: dict[str, Any], *, model: str) -> Snapshot:
         """The snapshot of a settled state."""
         pieces = tuple(
-            SnapshotPiece(tokens=piece.tokens, text=piece.text, turn=piece.turn, role=piece.role)
+            SnapshotPiece(
+                tokens=piece.tokens, text=piece.text, turn=piece.turn, role=piece.role, kind=piece.kind
+            )
             for piece in rope.pieces()
             if piece.tokens
         )
@@ -82,7 +85,7 @@ class Snapshot(BaseModel):
         """The tokens."""
         rope = Rope.empty()
         for piece in self.pieces:
-            rope = rope.extend(piece.tokens, piece.text, turn=piece.turn, role=piece.role)
+            rope = rope.extend(piece.tokens, piece.text, turn=piece.turn, role=piece.role, kind=piece.kind)
         return rope
 
     def turns(self) -> Turns:
