@@ -8,8 +8,9 @@ the template or the next text might add the rest, has the character at that edge
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
+
+from sgrt.tokenizer.mark_pattern import mark_pattern
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
@@ -20,8 +21,8 @@ class Marks:
     """The spellings of a tokenizer's special tokens, ready to be searched for."""
 
     def __init__(self, spellings: Iterable[str]) -> None:
-        ordered = sorted(spellings, key=len, reverse=True)
-        self.pattern = re.compile("|".join(map(re.escape, ordered)) if ordered else r"(?!)")
+        ordered = tuple(spellings)
+        self.pattern = mark_pattern(ordered)
         self._starts = frozenset(mark[:size] for mark in ordered for size in range(1, len(mark)))
         self._ends = frozenset(mark[size:] for mark in ordered for size in range(1, len(mark)))
         self._longest = max(map(len, ordered), default=0)

@@ -6,15 +6,13 @@ against the same bytes, so the three cannot disagree.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
-from tokenizers import AddedToken
-
 from sgrt.tokenizer.building import build_parts
 from sgrt.tokenizer.data import TokenizerData
+from sgrt.tokenizer.mark_pattern import mark_pattern
 from sgrt.tokenizer.parts import SpacePrefix, TokenizerParts
 from sgrt_grammars.vocabulary import Vocabulary
 
@@ -33,7 +31,7 @@ class Tokenizer:
         self._size = max(data.vocabulary_size, len(self._parts.token_bytes))
         self._begin_tokens = data.begin_token_ids
         self._end_token_ids = data.end_token_ids
-        self._marks = _mark_pattern(self._parts.special_tokens)
+        self._marks = mark_pattern(token.content for token in self._parts.special_tokens.values())
         self._ids_of_marks = {token.content: index for index, token in self._parts.special_tokens.items()}
 
     @property
@@ -120,7 +118,7 @@ class Tokenizer:
         The last run ends with None. Spaces that a special token swallows are left out.
         """
         end, swallows = 0, False
-        for match in self._marks.finditer(text) if self._marks is not None else ():
+        for match in self._marks.finditer(text):
             mark = self._ids_of_marks[match[0]]
             token = self._parts.special_tokens[mark]
             run = text[end : match.start()]
@@ -138,11 +136,3 @@ class Tokenizer:
         encoding = self._parts.merger.encode(whole, add_special_tokens=False)
         ids: list[int] = encoding.ids
         return ids
-
-
-def _mark_pattern(special_tokens: Mapping[int, AddedToken]) -> re.Pattern[str] | None:
-    """Finds special tokens in text, the longer one where another begins it."""
-    if not special_tokens:
-        return None
-    spellings = sorted((token.content for token in special_tokens.values()), key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, spellings)))
