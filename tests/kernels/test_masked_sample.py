@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sgrt_kernels.ops.masked_sample import SamplingRows, TokenHistory, masked_sample, token_logprobs
+from sgrt_kernels.ops.masked_sample import (
+    SamplingRows,
+    TokenHistory,
+    masked_sample,
+    native,
+    reference,
+    token_logprobs,
+)
 from sgrt_kernels.ops.masked_sample.reference import gumbel_noise
 from sgrt_kernels.ops.masked_sample.rows import LogitBias
 
@@ -245,3 +252,73 @@ def test_equal_logprobs_are_listed_by_id() -> None:
 
 def test_no_rows_are_no_problem() -> None:
     assert masked_sample(torch.empty(0, 7), SamplingRows()).tolist() == []
+
+
+@given(data=st.data(), rows=st.integers(0, 4), vocabulary=st.sampled_from([1, 5, 33, 600, 1300]))
+def test_the_native_twin_draws_what_the_reference_draws(
+    data: st.DataObject, rows: int, vocabulary: int
+) -> None:
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 10_000)))
+    logits = torch.randn(rows, vocabulary, generator=generator) * data.draw(st.sampled_from([0.1, 2.0, 8.0]))
+
+    def some(values: list[float]) -> Tensor | None:
+        drawn = data.draw(st.lists(st.sampled_from(values), min_size=rows, max_size=rows))
+        return data.draw(st.sampled_from([None, torch.tensor(drawn, dtype=torch.float32)]))
+
+    def whole(values: list[int]) -> Tensor:
+        return torch.tensor(
+            data.draw(st.lists(st.sampled_from(values), min_size=rows, max_size=rows)), dtype=torch.int64
+        )
+
+    allowed = [
+        sorted({row % vocabulary, *torch.randint(0, vocabulary, (vocabulary,), generator=generator).tolist()})
+        for row in range(rows)
+    ]
+    spread = torch.randperm(rows * vocabulary, generator=generator)[: rows * vocabulary // 3]
+    history = TokenHistory(
+        rows=spread // vocabulary,
+        tokens=spread % vocabulary,
+        output_counts=torch.randint(0, 3, spread.shape, generator=generator).float(),
+        repetition_penalty=torch.full((rows,), 1.3),
+        presence_penalty=torch.full((rows,), 0.2),
+        frequency_penalty=torch.full((rows,), 0.1),
+    )
+    bias = LogitBias(
+        rows=spread // vocabulary,
+        tokens=spread % vocabulary,
+        values=torch.randn(spread.shape, generator=generator),
+    )
+    parameters = SamplingRows(
+        temperature=some([0.0, 0.5, 1.0, 3.0]),
+        top_k=data.draw(st.sampled_from([None, whole([0, 1, 3, 300, 5000])])),
+        top_p=some([1.0, 0.9, 0.3, 1e-9]),
+        min_p=some([0.0, 0.05, 1.0]),
+        seeds=whole([0, 1, 2**40 + 3, 2**63 - 1]),
+        positions=whole([0, 7, 2**33]),
+        masks=data.draw(st.sampled_from([None, pack(allowed, vocabulary) if rows else None])),
+        history=data.draw(st.sampled_from([None, history])),
+        bias=data.draw(st.sampled_from([None, bias])),
+    )
+    before = logits.clone()
+    assert (
+        native.masked_sample(logits, parameters).tolist()
+        == reference.masked_sample(logits, parameters).tolist()
+    )
+    assert torch.equal(before, logits)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    rows=st.integers(1, 3),
+    vocabulary=st.sampled_from([1, 7, 700]),
+    top=st.integers(0, 9),
+)
+def test_the_native_twin_finds_the_same_logprobs(seed: int, rows: int, vocabulary: int, top: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits = (torch.randn(rows, vocabulary, generator=generator) * 4).round(decimals=1)  # with ties
+    tokens = torch.randint(0, vocabulary, (rows,), generator=generator)
+    expected = reference.token_logprobs(logits, tokens, top)
+    found = native.token_logprobs(logits, tokens, top)
+    torch.testing.assert_close(found[0], expected[0], rtol=1e-5, atol=1e-5)
+    assert found[1].tolist() == expected[1].tolist()
+    torch.testing.assert_close(found[2], expected[2], rtol=1e-5, atol=1e-5)

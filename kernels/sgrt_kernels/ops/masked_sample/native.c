@@ -1,8 +1,9 @@
 /* Masked sampling on a CPU: the definition of reference.py, one row at a time.
  *
- * A row is read once into scratch (mask, penalties, bias, temperature) and then decided without sorting it: tokens
- * near the best one are gathered, widening until the border of top-k and top-p lies among them. Noise is drawn only
- * where it could win: a token's bits bound its noise from above, and most bounds are too low.
+ * A row is read once into scratch (mask, penalties, bias, temperature) and decided without sorting it: top-k and
+ * top-p each need the last token that stays, which lies in one bin of a histogram of scores, and only that bin
+ * is sorted. Noise is drawn only where it could win: a token's bits bound its noise from above, and most
+ * bounds are too low.
  */
 #include <math.h>
 #include <stdint.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #define BLOCK 256
+#define BINS 2048
 
 struct sparse_entries { /* one value per entry, in any order of rows */
     int64_t count;
@@ -89,17 +91,23 @@ static int64_t first_of(const float *scores, int64_t count, float value) {
     return 0;
 }
 
+/* exp(score - best) of up to BLOCK scores. */
+static void weigh(const float *scores, int64_t count, float best, float *weights) {
+    for (int64_t t = 0; t < count; t++) weights[t] = exp_negative(scores[t] - best);
+}
+
 /* Sum of exp(score - best), in float within a block and double across. */
 static double mass_of(const float *scores, int64_t count, float best) {
     double total = 0.0;
+    float weights[BLOCK];
     for (int64_t start = 0; start < count; start += BLOCK) {
-        int64_t end = start + BLOCK < count ? start + BLOCK : count;
-        float part[16] = {0};
-        int64_t t = start;
-        for (; t + 16 <= end; t += 16)
-            for (int lane = 0; lane < 16; lane++) part[lane] += exp_negative(scores[t + lane] - best);
-        for (; t < end; t++) part[0] += exp_negative(scores[t] - best);
-        for (int lane = 0; lane < 16; lane++) total += part[lane];
+        int64_t length = start + BLOCK < count ? BLOCK : count - start;
+        float lanes[16] = {0};
+        weigh(scores + start, length, best, weights);
+        for (int64_t t = length; t < BLOCK; t++) weights[t] = 0.0f;
+        for (int64_t t = 0; t < BLOCK; t += 16)
+            for (int lane = 0; lane < 16; lane++) lanes[lane] += weights[t + lane];
+        for (int lane = 0; lane < 16; lane++) total += lanes[lane];
     }
     return total;
 }
@@ -110,63 +118,82 @@ static int by_score_then_token(const void *left, const void *right) {
     return a->token < b->token ? -1 : a->token > b->token;
 }
 
-/* All tokens at or above `floor`, sorted: best first, ties by id. */
-static int64_t gather(const float *scores, int64_t count, float floor, struct candidate *found) {
-    int64_t kept = 0;
+/* The last token that stays, in order of score and then id, and the mass up to and with it. */
+struct border {
+    float score;
+    int32_t token;
+    double mass;
+};
+
+static const struct border NO_BORDER = {-INFINITY, INT32_MAX, 0.0};
+
+static inline int stays(float score, int64_t token, struct border last) {
+    return score > last.score || (score == last.score && token <= last.token);
+}
+
+/* Bins grow monotonically as scores fall; the last one takes all that is further than 24 below the best. */
+static inline int32_t bin_of(float score, float best) {
+    float depth = (best - score) * ((BINS - 1) / 24.0f);
+    return depth < BINS - 1 ? (int32_t)depth : BINS - 1;
+}
+
+/* The fewest best tokens that are `top_k`, or whose mass (in units of exp(best)) reaches `target`. Only tokens that
+ * stay behind `within` count. `found` has room for all tokens. */
+static struct border find_border(const float *scores, int64_t count, float best, int64_t top_k, double target,
+                                 struct border within, struct candidate *found) {
+    int32_t sizes[BINS] = {0};
+    double masses[BINS] = {0};
+    float weights[BLOCK];
     for (int64_t start = 0; start < count; start += BLOCK) {
-        int64_t end = start + BLOCK < count ? start + BLOCK : count;
-        int any = 0;
-        for (int64_t t = start; t < end; t++) any |= scores[t] >= floor;
-        if (!any) continue;
-        for (int64_t t = start; t < end; t++)
-            if (scores[t] >= floor && scores[t] > -INFINITY) {
-                found[kept].score = scores[t];
-                found[kept++].token = (int32_t)t;
-            }
-    }
-    qsort(found, (size_t)kept, sizeof *found, by_score_then_token);
-    return kept;
-}
-
-/* The best tokens that top-k and top-p keep (at least one of them is in force); returns how many stand in `found`. */
-static int64_t truncate(const float *scores, int64_t count, float best, int64_t top_k, float top_p,
-                        struct candidate *found) {
-    int takes_k = top_k > 0 && top_k < count;
-    double total = takes_k ? 0.0 : mass_of(scores, count, best);
-    for (float depth = 6.0f;; depth *= 3.0f) {
-        int is_all = depth > 1e6f;
-        int64_t kept = gather(scores, count, is_all ? -INFINITY : best - depth, found);
-        if (takes_k) {
-            if (kept < top_k && !is_all) continue;
-            if (kept > top_k) kept = top_k;
-            total = 0.0;
-            for (int64_t i = 0; i < kept; i++) total += exp_negative(found[i].score - best);
-        }
-        double before = 0.0;
-        for (int64_t i = 0; i < kept; i++) {
-            if (i > 0 && top_p < 1.0f && before >= (double)top_p * total) return i;
-            before += exp_negative(found[i].score - best);
-        }
-        if (takes_k || is_all || before >= (double)top_p * total) return kept;
-    }
-}
-
-static int64_t draw_among(const struct candidate *found, int64_t count, float floor, uint32_t low, uint32_t high) {
-    int64_t winner = found[0].token;
-    float best = -INFINITY;
-    for (int64_t i = 0; i < count && found[i].score >= floor; i++) {
-        float sum = found[i].score + gumbel(mix(mix((uint32_t)found[i].token ^ low) + high));
-        if (sum > best || (sum == best && found[i].token < winner)) {
-            best = sum;
-            winner = found[i].token;
+        int64_t length = start + BLOCK < count ? BLOCK : count - start;
+        weigh(scores + start, length, best, weights);
+        for (int64_t i = 0; i < length; i++) {
+            float score = scores[start + i];
+            if (score == -INFINITY || !stays(score, start + i, within)) continue;
+            int32_t bin = bin_of(score, best);
+            sizes[bin]++;
+            masses[bin] += weights[i];
         }
     }
-    return winner;
+    int32_t bin = 0;
+    int64_t kept = 0, size = 0;
+    double mass = 0.0;
+    while (bin < BINS - 1 && kept + sizes[bin] < top_k && mass + masses[bin] < target) {
+        kept += sizes[bin];
+        mass += masses[bin++];
+    }
+    for (int64_t t = 0; t < count; t++)
+        if (scores[t] > -INFINITY && bin_of(scores[t], best) == bin && stays(scores[t], t, within)) {
+            found[size].score = scores[t];
+            found[size++].token = (int32_t)t;
+        }
+    if (size == 0) return within; /* rounding kept the mass below its target: everything stays */
+    qsort(found, (size_t)size, sizeof *found, by_score_then_token);
+    struct border last = NO_BORDER;
+    for (int64_t i = 0; i < size; i++) {
+        mass += exp_negative(found[i].score - best);
+        last = (struct border){found[i].score, found[i].token, mass};
+        if (++kept >= top_k || mass >= target) break;
+    }
+    return last;
 }
 
-/* Draw among all tokens at or above `floor`. With c = 2^23 - (bits >> 9), 1 - u = (c - 0.5) 2^-23 >= c 2^-24, and since
+/* What top-k and then top-p leave. */
+static struct border truncated(const float *scores, int64_t count, float best, int64_t top_k, float top_p,
+                               struct candidate *found) {
+    struct border last = NO_BORDER;
+    if (top_k > 0 && top_k < count) last = find_border(scores, count, best, top_k, INFINITY, last, found);
+    if (top_p < 1.0f) {
+        double total = last.token == INT32_MAX ? mass_of(scores, count, best) : last.mass;
+        last = find_border(scores, count, best, count, (double)top_p * total, last, found);
+    }
+    return last;
+}
+
+/* Draw among the tokens that stay and are at or above `floor`. With c = 2^23 - (bits >> 9), 1 - u = (c - 0.5) 2^-23 >= c 2^-24, and since
  * -log(u) >= 1 - u the noise is at most -log(1 - u) <= (24 - floor(log2 c)) ln 2. */
-static int64_t draw_from_all(const float *scores, int64_t count, float floor, uint32_t low, uint32_t high) {
+static int64_t draw(const float *scores, int64_t count, struct border last, float floor, uint32_t low,
+                    uint32_t high) {
     uint32_t bits[BLOCK];
     int64_t winner = 0;
     float best = -INFINITY;
@@ -187,7 +214,8 @@ static int64_t draw_from_all(const float *scores, int64_t count, float floor, ui
             union { float value; int32_t bits; } c;
             c.value = (float)(int32_t)((1 << 23) - (int32_t)(bits[i] >> 9));
             float bound = (float)(151 - (c.bits >> 23)) * 0.6931472f + 1e-4f;
-            if (block[i] < floor || block[i] == -INFINITY || block[i] + bound < best) continue;
+            if (block[i] + bound < best || block[i] < floor || block[i] == -INFINITY) continue;
+            if (!stays(block[i], start + i, last)) continue;
             float sum = block[i] + gumbel(bits[i]);
             if (sum > best) {
                 best = sum;
@@ -223,7 +251,10 @@ static void mask_out(const uint32_t *mask, int64_t count, float *scores) {
 static int64_t sample_row(const struct sample_rows *all, int64_t row, float *scores, struct candidate *found) {
     int64_t count = all->vocabulary;
     float temperature = all->temperature ? all->temperature[row] : 0.0f;
-    memcpy(scores, all->logits + row * all->stride, (size_t)count * sizeof *scores);
+    const float *logits = all->logits + row * all->stride;
+    if (temperature == 0.0f && !all->masks && !all->history.count && !all->bias.count)
+        return first_of(logits, count, largest(logits, count));
+    memcpy(scores, logits, (size_t)count * sizeof *scores);
     adjust(all, row, scores);
     if (all->masks) mask_out(all->masks + row * all->mask_words, count, scores);
     if (temperature == 0.0f) return first_of(scores, count, largest(scores, count));
@@ -237,11 +268,8 @@ static int64_t sample_row(const struct sample_rows *all, int64_t row, float *sco
     float best = largest(scores, count);
     if (best == -INFINITY) return 0; /* a mask allows at least one token; nothing better can be said otherwise */
     float floor = all->min_p && all->min_p[row] > 0 ? best + logf(all->min_p[row]) : -INFINITY;
-    if ((top_k > 0 && top_k < count) || top_p < 1.0f) {
-        int64_t kept = truncate(scores, count, best, top_k, top_p, found);
-        return draw_among(found, kept, floor, low, high);
-    }
-    return draw_from_all(scores, count, floor, low, high);
+    struct border last = truncated(scores, count, best, top_k, top_p, found);
+    return draw(scores, count, last, floor, low, high);
 }
 
 /* Fills all->tokens; 0 when there is no memory. */
@@ -268,10 +296,14 @@ int32_t sgrt_token_logprobs(const float *logits, int64_t stride, int64_t rows, i
         float total = best + (float)log(mass_of(scores, vocabulary, best));
         chosen[row] = scores[tokens[row]] - total;
         if (top == 0) continue;
-        if (top < vocabulary)
-            truncate(scores, vocabulary, best, top, 1.0f, found);
-        else
-            gather(scores, vocabulary, -INFINITY, found);
+        struct border last = truncated(scores, vocabulary, best, top, 1.0f, found);
+        int64_t kept = 0;
+        for (int64_t t = 0; t < vocabulary; t++)
+            if (stays(scores[t], t, last)) {
+                found[kept].score = scores[t];
+                found[kept++].token = (int32_t)t;
+            }
+        qsort(found, (size_t)kept, sizeof *found, by_score_then_token);
         for (int64_t i = 0; i < top; i++) {
             best_tokens[row * top + i] = found[i].token;
             best_values[row * top + i] = found[i].score - total;
