@@ -184,7 +184,9 @@ class _Reader:
                     high_frequency_factor=part.real("high_freq_factor"),
                     original_context=original,
                 )
-            case "yarn" if not {"mscale", "mscale_all_dim"} & part.values.keys():
+            case "yarn" if (
+                part.flag("truncate", True) and not {"mscale", "mscale_all_dim"} & part.values.keys()
+            ):
                 return YarnScaling(
                     factor=part.real("factor"),
                     original_context=original,

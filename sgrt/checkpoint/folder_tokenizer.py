@@ -32,7 +32,7 @@ def read_tokenizer_data(folder: Path, vocabulary_size: int) -> TokenizerData:
         definition=TokenizerJson(text=path.read_text(encoding="utf-8")),
         vocabulary_size=vocabulary_size,
         begin_token_ids=_begin_tokens(definition, config, special_ids, template_tokens),
-        end_token_ids=_end_tokens(folder, special_ids, template_tokens),
+        end_token_ids=_end_tokens(folder, special_ids, template_tokens, vocabulary_size),
         chat_template=_chat_template(folder, config),
         template_tokens=tuple(template_tokens.items()),
     )
@@ -95,7 +95,7 @@ def _template_prefix(processor: JsonFile) -> list[str]:
 
 
 def _end_tokens(
-    folder: Path, special_ids: dict[str, int], template_tokens: dict[str, str]
+    folder: Path, special_ids: dict[str, int], template_tokens: dict[str, str], vocabulary_size: int
 ) -> tuple[int, ...]:
     generation = JsonFile.read_if_there(folder / "generation_config.json")
     model = JsonFile.read(folder / "config.json")
@@ -106,6 +106,10 @@ def _end_tokens(
     if not ids:
         raise CorruptModel(
             f"{folder}: no end token is named (eos_token_id of generation_config.json or config.json)"
+        )
+    if not all(0 <= number < vocabulary_size for number in ids):
+        raise CorruptModel(
+            f"{folder}: end tokens {list(ids)} are not all among the {vocabulary_size:,} tokens"
         )
     return tuple(ids)
 

@@ -28,6 +28,11 @@ def read_config(file: GgufFile) -> ModelConfig:
         UnsupportedModel: the architecture, or something it asks for, is not known; the message lists what is.
         CorruptModel: a number is missing or contradicts another.
     """
+    parts = file.integer("split.count", 1)
+    if parts > 1:
+        raise UnsupportedModel(
+            f"{file.path}: this is one of {parts} parts; known are whole GGUF files (`llama-gguf-split --merge` joins them)"
+        )
     architecture = file.string("general.architecture")
     if architecture not in ARCHITECTURES:
         raise UnsupportedModel(
@@ -107,10 +112,20 @@ class _Reader:
             rope=Rope(theta=self._real("rope.freq_base_swa", _GEMMA3_LOCAL_THETA)),
             window=self._integer("attention.sliding_window"),
         )
-        pattern = self._integer("attention.sliding_window_pattern", _GEMMA3_PATTERN)
-        return tuple(
-            everywhere if index % pattern == pattern - 1 else local for index in range(self._num_layers)
-        )
+        return tuple(local if is_local else everywhere for is_local in self._gemma3_pattern())
+
+    def _gemma3_pattern(self) -> tuple[bool, ...]:
+        """Which layers see a window only: a list in newer files, a period in others, mostly not there at all."""
+        key = f"{self._architecture}.attention.sliding_window_pattern"
+        listed = self._file.header.metadata.get(key)
+        if isinstance(listed, list):
+            if len(listed) != self._num_layers:
+                raise CorruptModel(
+                    f"{self._file.path}: metadata {key!r} has {len(listed)} entries for {self._num_layers} layers"
+                )
+            return tuple(bool(entry) for entry in listed)
+        period = self._file.integer(key, _GEMMA3_PATTERN)
+        return tuple(index % period != period - 1 for index in range(self._num_layers))
 
     def _scaling(self) -> RopeScaling | None:
         record = self._file.header.tensors.get(_ROPE_FACTORS)
@@ -130,12 +145,13 @@ class _Reader:
         )
 
     def _yarn(self, factor: float) -> YarnScaling:
+        gain = self._optional_real("rope.scaling.attn_factor")  # on top of the paper's factor
         return YarnScaling(
             factor=factor,
             original_context=self._integer("rope.scaling.original_context_length"),
             beta_fast=self._real("rope.scaling.yarn_beta_fast", 32.0),
             beta_slow=self._real("rope.scaling.yarn_beta_slow", 1.0),
-            attention_factor=self._optional_real("rope.scaling.attn_factor"),
+            attention_factor=None if gain is None else gain * (0.1 * math.log(factor) + 1.0),
         )
 
     def _attention_scale(self) -> float | None:

@@ -8,6 +8,7 @@ from sgrt.errors import CorruptModel, UnsupportedModel
 from sgrt.tokenizer.data import ByteLevelBpe, ScoredPieces, TokenizerData, TokenType
 
 _END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
+_BEGINNING = ("llama-bpe", "llama3", "llama-v3", "tekken")
 _TEMPLATE_KEYS = ("bos", "eos", "unknown", "padding")
 _TEMPLATE_NAMES = {"unknown": "unk", "padding": "pad"}
 
@@ -76,8 +77,9 @@ def _require_same_length(file: GgufFile, key: str, found: int, expected: int) ->
 
 
 def _begin_tokens(file: GgufFile, definition: ByteLevelBpe | ScoredPieces) -> tuple[int, ...]:
-    # Files without the key: SentencePiece models begin with their BOS token, byte-level ones do not.
-    is_added = file.flag("tokenizer.ggml.add_bos_token", isinstance(definition, ScoredPieces))
+    # Many files lack the key: SentencePiece models begin with their BOS token, of the byte-level ones only some.
+    is_usual = isinstance(definition, ScoredPieces) or definition.pre in _BEGINNING
+    is_added = file.flag("tokenizer.ggml.add_bos_token", is_usual)
     token_id = _token_id(file, "bos_token_id", len(definition.tokens))
     return (token_id,) if is_added and token_id is not None else ()
 
