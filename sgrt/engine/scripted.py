@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,7 +63,7 @@ class ScriptedRunner:
             for position, token in enumerate(span.tokens, span.start):
                 page = self._pages[span.pages[position // self._page_tokens]]
                 page[position % self._page_tokens] = token
-        logits = torch.zeros(plan.num_logit_rows, self._vocabulary_tokens)
+        logits = np.zeros((plan.num_logit_rows, self._vocabulary_tokens), np.float32)
         row = 0
         for span in plan.spans:
             seen = [token for page in span.pages for token in self._pages[page]]
@@ -70,10 +71,9 @@ class ScriptedRunner:
                 end = span.start + offset + 1
                 prompt_end = min(end, span.prompt_tokens)
                 wanted = self._script(seen[:prompt_end], seen[prompt_end:end])
-                for token, logit in wanted.items():
-                    logits[row, token] = logit
+                logits[row, list(wanted)] = list(wanted.values())
                 row += 1
-        return logits
+        return torch.from_numpy(logits)
 
 
 _UNWRITTEN = 0xFFFF_FFFF

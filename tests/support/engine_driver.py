@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import random
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from sgrt.config import Limits
 from sgrt.engine.core import EngineCore
@@ -24,9 +26,9 @@ def hashed(vocabulary: int = VOCABULARY, end_token_id: int = END) -> Script:
     """Logits that are pseudo-random in all tokens so far: one wrong token in a page changes everything."""
 
     def script(prompt: Sequence[int], output: Sequence[int]) -> Mapping[int, float]:
-        digest = hashlib.sha256(repr([*prompt, *output]).encode()).digest()
-        source = random.Random(digest)
-        logits = {token: source.gauss(0.0, 2.0) for token in range(vocabulary)}
+        digest = hashlib.sha256(array("I", [*prompt, *output]).tobytes()).digest()
+        source = np.random.default_rng(int.from_bytes(digest[:8], "little"))
+        logits = dict(enumerate((source.standard_normal(vocabulary) * 2.0).tolist()))
         logits[end_token_id] -= 2.0
         return logits
 
