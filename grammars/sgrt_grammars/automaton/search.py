@@ -49,8 +49,11 @@ class RegisterSearch:
             self._count_rule, _known_count, _store_count, meter, is_success_final=False
         )
         self._visible: dict[int, bool] = {}
-        self._tights: Fixpoint[bool] = Fixpoint(
-            self._tight_rule, self._known_tight, self._store_tight, meter, is_success_final=True
+        self._at_head: Fixpoint[bool] = Fixpoint(
+            self._head_rule, self._known_tight, self._store_tight, meter, is_success_final=True
+        )
+        self._inside: Fixpoint[bool] = Fixpoint(
+            self._inside_rule, self._known_visible, self._store_visible, meter, is_success_final=True
         )
         liveness.is_satisfiable_scope = self._is_satisfiable_scope
         completions.holds_alone = lambda node, symbols: self._holds(Thread(node, NO_REGISTERS), symbols, b"")
@@ -129,7 +132,7 @@ class RegisterSearch:
     # Which nodes can run out of distinct texts.
 
     def is_tight(self, node: Node) -> bool:
-        """Whether a capture due soon in an open scope has few texts to choose from.
+        """Whether every way on has a capture due soon, in an open scope, with few texts to choose from.
 
         Deferred expressions are looked into only where the next symbol may come from them, so a choice from a
         large language is checked when it is complete, one from a small language against its whole future.
@@ -137,47 +140,41 @@ class RegisterSearch:
         if node.is_regular:
             return False
         if node.tight is None:
-            node.tight = any(self._is_visibly_tight(head) for head in self._heads(node))
+            return bool(self._at_head.value(node))
         return node.tight
 
-    def _heads(self, node: Node) -> Generator[Node, None, None]:
-        """`node` and every deferred expression its next symbol may come from, unfolded."""
-        waiting = [node]
-        seen: set[int] = set()
-        while waiting:
-            current = waiting.pop()
-            if current.index in seen or current.is_regular:
-                continue
-            seen.add(current.index)
-            if current is node or current.kind is Kind.DEFERRED:
-                target = self._deriver.unfold(current) if current.kind is Kind.DEFERRED else current
-                yield target
-                if target is not current:
-                    waiting.append(target)
-                    continue
-            if current.kind is Kind.CONCATENATION:
-                waiting.append(current.parts[0])
-                if self._deriver.is_nullable(current.parts[0]):
-                    waiting.append(current.parts[1])
-            elif current.kind in (Kind.ALTERNATION, Kind.REPETITION, Kind.DISTINCT):
-                waiting.extend(current.parts)
-
     def _is_visibly_tight(self, node: Node) -> bool:
+        """The same with nothing unfolded."""
         if node.is_regular:
             return False
         known = self._visible.get(node.index)
-        return bool(self._tights.value(node)) if known is None else known
+        return bool(self._inside.value(node)) if known is None else known
 
-    def _tight_rule(self, node: Node) -> Generator[Node, bool | None, bool | None]:
-        if node.kind is Kind.CONCATENATION:
-            return (yield from self._tight_chain(node))
-        if node.kind in (Kind.ALTERNATION, Kind.REPETITION, Kind.DISTINCT):
-            for part in node.parts:
-                if not part.is_regular and (yield part):
-                    return True
-        return None
+    def _head_rule(self, node: Node) -> Generator[Node, bool | None, bool | None]:
+        if node.kind is Kind.DEFERRED:
+            return (yield self._deriver.unfold(node))
+        return (yield from self._tight_rule(node, is_head=True))
 
-    def _tight_chain(self, node: Node) -> Generator[Node, bool | None, bool | None]:
+    def _inside_rule(self, node: Node) -> Generator[Node, bool | None, bool | None]:
+        return (yield from self._tight_rule(node, is_head=False))
+
+    def _tight_rule(self, node: Node, *, is_head: bool) -> Generator[Node, bool | None, bool | None]:
+        match node.kind:
+            case Kind.CONCATENATION:
+                return (yield from self._tight_chain(node, is_head=is_head))
+            case Kind.ALTERNATION:
+                for part in node.parts:
+                    if self._liveness.is_alive(part) and not (yield part):
+                        return None
+                return True
+            case Kind.REPETITION if node.low > 0:
+                return (yield node.parts[0])
+            case Kind.DISTINCT:
+                return (yield node.parts[0])
+            case _:
+                return None
+
+    def _tight_chain(self, node: Node, *, is_head: bool) -> Generator[Node, bool | None, bool | None]:
         run: list[Node] = []
         current = node
         while True:
@@ -188,17 +185,30 @@ class RegisterSearch:
                 run = []
             else:
                 run.append(part)
-                if not part.is_regular and (yield part):
+                if not part.is_regular and ((yield part) if is_head else self._is_visibly_tight(part)):
                     return True
             if current.kind is not Kind.CONCATENATION:
                 return None
+            is_head = is_head and self._deriver.is_nullable(part)
             current = current.parts[1]
 
-    def _known_tight(self, node: Node) -> tuple[bool | None] | None:
+    @staticmethod
+    def _known_tight(node: Node) -> tuple[bool | None] | None:
+        if node.is_regular:
+            return (None,)
+        return None if node.tight is None else (node.tight or None,)
+
+    @staticmethod
+    def _store_tight(node: Node, value: bool | None) -> None:
+        node.tight = bool(value)
+
+    def _known_visible(self, node: Node) -> tuple[bool | None] | None:
+        if node.is_regular:
+            return (None,)
         known = self._visible.get(node.index)
         return None if known is None else (known or None,)
 
-    def _store_tight(self, node: Node, value: bool | None) -> None:
+    def _store_visible(self, node: Node, value: bool | None) -> None:
         self._visible[node.index] = bool(value)
 
     def _is_small(self, run: list[Node]) -> bool:

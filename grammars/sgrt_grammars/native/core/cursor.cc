@@ -44,7 +44,7 @@ bool Cursor::advance(int32_t token) {
         }
         if (is_simple) {
             const Thread thread{at, threads[0].registers};
-            if (thread.registers && m.is_tight(at)) is_simple = false;
+            if (thread.registers && m.tightness(at) != LOOSE) is_simple = false;
             else if (!m.is_alive(at)) return false;
             else following.push_back(thread);
         }
@@ -97,48 +97,55 @@ static std::vector<int32_t> tokens_in(const std::vector<uint32_t>& row) {
     return tokens;
 }
 
-void Cursor::add_thread(const Thread& thread, std::vector<uint32_t>& row, int64_t remaining) {
+// The tokens of one thread: those at hand, and those that its registers must allow.
+void Cursor::fill_thread(const Thread& thread, NodeMask& found, std::vector<uint32_t>& row) {
     Machine& m = *machine;
-    NodeMask& found = m.mask(thread.node);
-    std::vector<uint32_t> mine(row.size(), 0);
-    const bool is_tight = thread.registers && m.is_tight(thread.node);
-    if (is_tight) {
-        verify(thread, tokens_in(found.row), mine);
-        verify(thread, found.single, mine);
-        verify(thread, found.tight, mine);
+    const Tightness tight = thread.registers ? m.tightness(thread.node) : LOOSE;
+    const bool collides = (tight == PENDING || !found.single.empty()) && may_collide(thread.registers, text);
+    if (tight == TIGHT || (tight == PENDING && collides)) {
+        verify(thread, tokens_in(found.row), row);
+        verify(thread, found.single, row);
+        verify(thread, found.tight, row);
     } else {
-        mine = found.row;
-        if (thread.registers) verify(thread, found.tight, mine);
-        else for (int32_t token : found.tight) set_bit(mine, token);
-        if (may_collide(thread.registers, text)) verify(thread, found.single, mine);
-        else for (int32_t token : found.single) set_bit(mine, token);
+        add_row(row, found.single.empty() || collides ? found.row : found.open_row);
+        if (collides) verify(thread, found.single, row);
+        if (thread.registers) verify(thread, found.tight, row);
+        else for (int32_t token : found.tight) set_bit(row, token);
     }
-    verify(thread, found.multiple, mine);
-    if (remaining >= 0) filter(thread, found, uint32_t(std::min<int64_t>(remaining, NO_COST)), mine);
-    add_row(row, mine);
+    verify(thread, found.multiple, row);
+}
+
+// Where a mask is a row at hand: nothing has to be verified, no budget is felt.
+const std::vector<uint32_t>* Cursor::row_at_hand(const Thread& thread, NodeMask& found, int64_t remaining) {
+    Machine& m = *machine;
+    if (!found.multiple.empty() || !found.tight.empty()) return nullptr;
+    const Tightness tight = thread.registers ? m.tightness(thread.node) : LOOSE;
+    if (tight == TIGHT) return nullptr;
+    if ((tight == PENDING || !found.single.empty()) && may_collide(thread.registers, text)) return nullptr;
+    if (remaining >= 0) {
+        m.ensure_costs(thread.node, found);
+        if (int64_t(found.highest_cost) >= remaining || (thread.registers && found.uses_registers)) return nullptr;
+    }
+    return found.single.empty() ? &found.row : &found.open_row;
 }
 
 void Cursor::mask(uint32_t* out, int64_t remaining) {
     Machine& m = *machine;
     if (remaining >= 0 && int64_t(find_witness().size()) > remaining) throw BudgetTooSmall{uint32_t(witness.size())};
-    const size_t bytes = size_t(m.words) * 4;
-    NodeMask* only = nullptr;
-    if (threads.size() == 1) {
-        const Thread& thread = threads[0];
+    const size_t size = size_t(m.words);
+    bool is_first = true;
+    for (const Thread& thread : threads) {
         NodeMask& found = m.mask(thread.node);
-        const bool is_plain = found.single.empty() && found.multiple.empty() && found.tight.empty() &&
-                              !(thread.registers && m.is_tight(thread.node));
-        if (is_plain && remaining >= 0) m.ensure_costs(thread.node, found);
-        const bool is_free = remaining < 0 || (is_plain && int64_t(found.highest_cost) < remaining &&
-                                               !(thread.registers && found.uses_registers));
-        if (is_plain && is_free) only = &found;
-    }
-    if (only) {
-        memcpy(out, only->row.data(), bytes);
-    } else {
-        std::vector<uint32_t> row(size_t(m.words), 0);
-        for (const Thread& thread : threads) add_thread(thread, row, remaining);
-        memcpy(out, row.data(), bytes);
+        const std::vector<uint32_t>* row = row_at_hand(thread, found, remaining);
+        if (!row) {
+            scratch.assign(size, 0);
+            fill_thread(thread, found, scratch);
+            if (remaining >= 0) filter(thread, found, uint32_t(std::min<int64_t>(remaining, NO_COST)), scratch);
+            row = &scratch;
+        }
+        if (is_first) memcpy(out, row->data(), size * 4);
+        else for (size_t i = 0; i < size; i++) out[i] |= (*row)[i];
+        is_first = false;
     }
     if (remaining >= 0 && !witness.empty()) out[witness[0] >> 5] |= 1u << (witness[0] & 31);
     if (is_accepting())
@@ -150,7 +157,7 @@ bool Cursor::node_mask(uint32_t* out, int32_t& id) {
     const Thread& thread = threads[0];
     NodeMask& found = machine->mask(thread.node);
     if (!found.single.empty() || !found.multiple.empty()) return false;
-    if (thread.registers && (!found.tight.empty() || machine->is_tight(thread.node))) return false;
+    if (thread.registers && (!found.tight.empty() || machine->tightness(thread.node) != LOOSE)) return false;
     id = thread.node;
     mask(out, -1);
     return true;

@@ -19,6 +19,7 @@ struct Cursor {
     std::vector<Step> trail;
     bool has_witness = false;
     std::vector<int32_t> witness;
+    std::vector<uint32_t> scratch;
 
     Cursor(Machine& machine, Id root) : machine(&machine), threads{{root, nullptr}} {}
 
@@ -35,7 +36,8 @@ struct Cursor {
     bool after(const Threads& from, int32_t token, Threads& out);
     uint32_t cost_after(int32_t token);
     const Completion* cheapest(const Threads& from, const std::vector<uint8_t>& past);
-    void add_thread(const Thread& thread, std::vector<uint32_t>& row, int64_t remaining);
+    void fill_thread(const Thread& thread, NodeMask& found, std::vector<uint32_t>& row);
+    const std::vector<uint32_t>* row_at_hand(const Thread& thread, NodeMask& found, int64_t remaining);
     void verify(const Thread& thread, const std::vector<int32_t>& tokens, std::vector<uint32_t>& row);
     void filter(const Thread& thread, NodeMask& mask, uint32_t remaining, std::vector<uint32_t>& row);
     void filter_dense(const Thread& thread, DensePart& part, uint32_t remaining, const std::vector<uint32_t>& row,

@@ -7,6 +7,8 @@ namespace sgrt {
 
 enum { PASSES, FIRST, SPECIALS, DERIVE, CLASSES };
 
+constexpr size_t MAX_RANKED = 12;
+
 const std::vector<int32_t>& Machine::passes(Id id) {
     if (node(id).passes < 0)
         evaluate(PASSES, id, [&](Id n) { return node(n).passes >= 0; },
@@ -189,48 +191,49 @@ bool Machine::may_start(Id id, int32_t symbol) {
 }
 
 Id Machine::known(const Node& n, int32_t symbol, Id id) const {
-    if (symbol < 256) {
-        if (n.only_symbol == symbol) return n.only_target;
-        return n.row ? n.row[symbol] : -1;
-    }
+    if (symbol < 256) return n.edge(symbol);
     auto found = special_rows_.find(uint64_t(uint32_t(id)) << 32 | uint32_t(symbol));
     return found == special_rows_.end() ? -1 : found->second;
 }
 
+// Nodes that start with few bytes keep a target for each of those, the others one for each class of bytes.
 void Machine::remember(Id id, int32_t symbol, Id target) {
     Node& n = node(id);
     if (symbol >= 256) {
         special_rows_[uint64_t(uint32_t(id)) << 32 | uint32_t(symbol)] = target;
         return;
     }
-    if (n.only_symbol == symbol) {
+    if (!first(id).test(symbol)) return;
+    if (n.only_symbol >= 0) {
         n.only_target = target;
         return;
     }
     if (!n.row) {
-        n.row = pool_.make<Id>(256);
-        for (int byte = 0; byte < 256; byte++) n.row[byte] = n.first_known && !n.first.test(byte) ? NOTHING_ID : -1;
+        size_t width = size_t(n.first.count());
+        if (width > MAX_RANKED) {
+            const Partition& classes = partition(id);
+            n.class_of = classes.class_of;
+            width = classes.members.size();
+        }
+        Id* row = pool_.make<Id>(width);
+        std::fill_n(row, width, -1);
+        n.row = row;
     }
-    n.row[symbol] = target;
+    n.row[n.class_of ? n.class_of[symbol] : n.first.rank(symbol)] = target;
 }
 
 Id Machine::derive(Id id, int32_t symbol) {
     const Id found = known(node(id), symbol, id);
     if (found >= 0) return found;
     if (!may_start(id, symbol)) return NOTHING_ID;
-    int32_t asked = symbol;
-    if (symbol < 256 && node(id).regular && node(id).only_symbol < 0) {
-        const Partition& classes = partition(id);
-        asked = classes.members[classes.class_of[symbol]][0];
-    }
-    evaluate(DERIVE, id, [&](Id n) { return known(node(n), asked, n) >= 0; },
-             [&](Id n, std::vector<Id>& missing) { derive_step(n, asked, missing); });
-    const Id target = known(node(id), asked, id);
-    if (asked != symbol || (symbol < 256 && node(id).regular && node(id).only_symbol < 0)) {
-        const Partition& classes = partition(id);
-        for (uint8_t byte : classes.members[classes.class_of[asked]]) remember(id, byte, target);
-    }
-    return target;
+    evaluate(DERIVE, id, [&](Id n) { return known(node(n), symbol, n) >= 0 || is_refused(n, symbol); },
+             [&](Id n, std::vector<Id>& missing) { derive_step(n, symbol, missing); });
+    return known(node(id), symbol, id);
+}
+
+// Known not to start with the byte, so it has no derivative to keep.
+bool Machine::is_refused(Id id, int32_t symbol) {
+    return symbol < 256 && node(id).first_known && !node(id).first.test(symbol);
 }
 
 void Machine::derive_step(Id id, int32_t symbol, std::vector<Id>& missing) {
@@ -240,6 +243,7 @@ void Machine::derive_step(Id id, int32_t symbol, std::vector<Id>& missing) {
         return;
     }
     auto need = [&](Id part) {
+        if (is_refused(part, symbol)) return NOTHING_ID;
         const Id target = known(node(part), symbol, part);
         if (target < 0) missing.push_back(part);
         return target;
@@ -287,11 +291,11 @@ void Machine::derive_step(Id id, int32_t symbol, std::vector<Id>& missing) {
 
 void Machine::derive_concatenation(Node& n, Id id, int32_t symbol, std::vector<Id>& missing) {
     const std::vector<int32_t>& ways = passes(n.a);
-    const Id head = known(node(n.a), symbol, n.a);
+    const Id head = is_refused(n.a, symbol) ? NOTHING_ID : known(node(n.a), symbol, n.a);
     if (head < 0) missing.push_back(n.a);
     Id tail = NOTHING_ID;
     if (!ways.empty()) {
-        tail = known(node(n.b), symbol, n.b);
+        tail = is_refused(n.b, symbol) ? NOTHING_ID : known(node(n.b), symbol, n.b);
         if (tail < 0) missing.push_back(n.b);
     }
     if (!missing.empty()) return;
@@ -304,7 +308,7 @@ void Machine::derive_concatenation(Node& n, Id id, int32_t symbol, std::vector<I
     remember(id, symbol, result);
 }
 
-// Byte classes of regular nodes.
+// Byte classes: all bytes of a class have one derivative.
 
 const Partition& Machine::partition(Id id) {
     if (node(id).classes < 0)
@@ -369,7 +373,10 @@ void Machine::classes_step(Id id, std::vector<Id>& missing) {
             for (int32_t i = 0; i < n.count; i++) meet(n.parts[i]);
             break;
         case REPETITION:
-        case COMPLEMENT: meet(n.a); break;
+        case COMPLEMENT:
+        case SCOPE:
+        case DISTINCT: meet(n.a); break;
+        case DEFERRED: meet(unfold(id)); break;
         default: break;
     }
     if (missing.empty()) n.classes = result;

@@ -113,7 +113,9 @@ int64_t sgrt_mask(Cursor* cursor, uint32_t* out, int64_t remaining, double time_
 int64_t sgrt_mask_at_hand(Cursor* cursor, uint32_t* out) {
     Machine& machine = *cursor->machine;
     std::unique_lock<std::mutex> lock(machine.mutex, std::try_to_lock);
-    if (!lock.owns_lock() || cursor->threads.size() != 1 || !machine.node(cursor->threads[0].node).mask) return BUSY;
+    if (!lock.owns_lock()) return BUSY;
+    for (const Thread& thread : cursor->threads)
+        if (!machine.node(thread.node).mask) return BUSY;
     return guarded(machine, [&] {
         cursor->mask(out, -1);
         return int64_t(0);

@@ -80,7 +80,7 @@ bool Machine::decide_alive(Id root) {
             }
             continue;
         }
-        if (result == 1 && n.kind == SCOPE && is_tight(n.a)) {
+        if (result == 1 && n.kind == SCOPE && tightness(n.a) != LOOSE) {
             std::vector<int32_t> symbols;
             result = find_completion({n.a, nullptr}, {}, symbols);
         }

@@ -56,7 +56,7 @@ struct Completion {
 };
 constexpr uint8_t USES_OPEN_CAPTURE = 1, USES_NEW_CAPTURE = 2;
 
-// A partition of the bytes within whose parts the derivatives of a regular node are equal.
+// A partition of the bytes within whose parts the derivatives of a node are equal.
 struct Partition {
     uint8_t class_of[256];
     std::vector<std::vector<uint8_t>> members;
@@ -82,6 +82,10 @@ struct Split {
     bool has_end_index = false;
 };
 
+// Whether what follows may run out of distinct texts: not soon; only by the end of the capture that is open now,
+// which passes if no recorded text starts like it; otherwise.
+enum Tightness : int8_t { LOOSE, PENDING, TIGHT };
+
 // What a matcher must know of an inside part of a mask to apply a budget.
 struct DensePart {
     Split* split;
@@ -93,6 +97,7 @@ struct DensePart {
 struct NodeMask {
     Id id = 0;
     std::vector<uint32_t> row;              // tokens that end no capture
+    std::vector<uint32_t> open_row;         // with `single`, where there is any
     std::vector<int32_t> single, multiple, tight;   // see automaton/walk.py
     std::vector<DensePart> dense;
     // Built when a budget is asked for: what each token outside the dense parts leads to, and what that costs.
@@ -164,7 +169,7 @@ public:
     bool accepts(const Threads& threads, const std::vector<uint8_t>& text);
     bool is_live(const Thread& thread, const std::vector<uint8_t>& text);
     void keep_live(Threads& threads, const std::vector<uint8_t>& text);
-    bool is_tight(Id id);
+    Tightness tightness(Id id);
     bool find_completion(const Thread& thread, const std::vector<uint8_t>& text, std::vector<int32_t>& symbols);
 
     // Masks (walk.cc, split.cc, budget.cc).
@@ -211,10 +216,10 @@ private:
     Id known(const Node& n, int32_t symbol, Id id) const;
     void remember(Id id, int32_t symbol, Id target);
     bool may_start(Id id, int32_t symbol);
+    bool is_refused(Id id, int32_t symbol);
     int32_t intern_ways(std::vector<int32_t> ways);
     int32_t intern_partition(const uint8_t* class_of);
     int32_t refined(int32_t left, int32_t right);
-    int32_t representative(int32_t symbol, const Node& n);
 
     bool decide_alive(Id id);
     int leaf_alive(Id id);
@@ -227,7 +232,8 @@ private:
     int liked(const Bits& members) const;
     bool holds(const Thread& thread, const std::vector<int32_t>& symbols, std::vector<uint8_t> text);
     bool search(const Thread& thread, const std::vector<uint8_t>& text, std::vector<int32_t>& symbols);
-    bool is_visibly_tight(Id id);
+    Tightness visible_tightness(Id id, int depth);
+    Tightness decide_tight(Id id, bool is_head, int depth);
     bool is_small(const std::vector<Id>& run);
     int64_t count_words(Id id, int depth, std::unordered_set<Id>& open);
 

@@ -34,6 +34,11 @@ struct Bits {
         for (uint64_t w : word) total += __builtin_popcountll(w);
         return total;
     }
+    int rank(int bit) const {   // set bits below `bit`
+        int total = __builtin_popcountll(word[bit >> 6] & ((uint64_t(1) << (bit & 63)) - 1));
+        for (int i = 0; i < bit >> 6; i++) total += __builtin_popcountll(word[i]);
+        return total;
+    }
     int lowest() const {
         for (int i = 0; i < 4; i++)
             if (word[i]) return i * 64 + __builtin_ctzll(word[i]);
@@ -83,12 +88,21 @@ struct Node {
     const uint8_t* data = nullptr;
     const Bits* members = nullptr;
     Bits first;
-    Id* row = nullptr;          // derivatives by byte; -1: not known
+    Id* row = nullptr;              // derivatives by class of the byte, or by its rank in `first`; -1: not known
+    const uint8_t* class_of = nullptr;  // null: by rank
     const std::vector<int32_t>* specials = nullptr;
     Completion* completion = nullptr;
     NodeMask* mask = nullptr;
     int64_t words = -2;         // number of texts; -1: many, -2: not known
     int8_t completion_known = 0;
+
+    // The derivative by a byte, -1 if it is not known.
+    Id edge(int byte) const {
+        if (only_symbol >= 0) return only_symbol == byte ? only_target : NOTHING_ID;
+        if (!row) return -1;
+        if (!first.test(byte)) return NOTHING_ID;
+        return row[class_of ? class_of[byte] : first.rank(byte)];
+    }
 };
 
 // Control leaves an operation by these; the interface turns them into codes.

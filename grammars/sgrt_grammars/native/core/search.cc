@@ -12,6 +12,7 @@ namespace {
 constexpr int64_t SMALL_LANGUAGE = 10000;
 constexpr int MAX_EXPANSIONS = 50000;
 constexpr int MIN_VARIANTS = 8;
+constexpr int MAX_TIGHT_DEPTH = 2000;
 
 int liking(int byte) {
     const bool is_printable = byte >= 0x20 && byte < 0x7F;
@@ -22,7 +23,8 @@ int liking(int byte) {
 
 bool Machine::is_live(const Thread& thread, const std::vector<uint8_t>& text) {
     if (!is_alive(thread.node)) return false;
-    if (!thread.registers || !is_tight(thread.node)) return true;
+    const Tightness tight = thread.registers ? tightness(thread.node) : LOOSE;
+    if (tight == LOOSE || (tight == PENDING && !may_collide(thread.registers, text))) return true;
     std::vector<int32_t> symbols;
     return find_completion(thread, text, symbols);
 }
@@ -117,66 +119,70 @@ bool Machine::search(const Thread& start, const std::vector<uint8_t>& text, std:
     return false;
 }
 
-bool Machine::is_tight(Id id) {
+Tightness Machine::tightness(Id id) {
     Node& n = node(id);
-    if (n.regular) return false;
-    if (n.tight >= 0) return n.tight;
-    bool found = false;
-    std::vector<Id> waiting{id};
-    std::unordered_set<Id> seen;
-    while (!waiting.empty() && !found) {
-        const Id at = waiting.back();
-        waiting.pop_back();
-        const Node& current = node(at);
-        if (current.regular || !seen.insert(at).second) continue;
-        if (at == id || current.kind == DEFERRED) {
-            const Id target = current.kind == DEFERRED ? unfold(at) : at;
-            found = is_visibly_tight(target);
-            if (target != at) {
-                waiting.push_back(target);
-                continue;
-            }
-        }
-        if (current.kind == CONCATENATION) {
-            waiting.push_back(current.a);
-            if (is_nullable(current.a)) waiting.push_back(current.b);
-        } else if (current.kind == ALTERNATION) {
-            waiting.insert(waiting.end(), current.parts, current.parts + current.count);
-        } else if (current.kind == REPETITION || current.kind == DISTINCT) {
-            waiting.push_back(current.a);
-        }
+    if (n.regular) return LOOSE;
+    if (n.tight < 0) {
+        const Tightness found = decide_tight(id, true, 0);
+        n.tight = int8_t(found);
     }
-    n.tight = found;
-    return found;
+    return Tightness(n.tight);
 }
 
-// Nothing is unfolded here, so the parts are older nodes and the recursion follows the nesting of one expression.
-bool Machine::is_visibly_tight(Id id) {
+Tightness Machine::visible_tightness(Id id, int depth) {
     Node& n = node(id);
-    if (n.regular || !n.has_capture) return false;
-    if (n.visibly_tight >= 0) return n.visibly_tight;
-    bool found = false;
-    if (n.kind == CONCATENATION) {
-        std::vector<Id> run;
-        for (Id at = id; at >= 0 && !found;) {
-            const Node& current = node(at);
-            const Id part = current.kind == CONCATENATION ? current.a : at;
-            if (node(part).kind == ACTION && node(part).low >= END_BYTES) {
-                found = is_small(run);
-                run.clear();
-            } else {
-                run.push_back(part);
-                found = is_visibly_tight(part);
-            }
-            at = current.kind == CONCATENATION ? current.b : -1;
-        }
-    } else if (n.kind == ALTERNATION) {
-        for (int32_t i = 0; i < n.count && !found; i++) found = is_visibly_tight(n.parts[i]);
-    } else if (n.kind == REPETITION || n.kind == DISTINCT) {
-        found = is_visibly_tight(n.a);
+    if (n.regular || !n.has_capture) return LOOSE;
+    if (n.visibly_tight < 0) {
+        const Tightness found = decide_tight(id, false, depth);
+        n.visibly_tight = int8_t(found);
     }
-    n.visibly_tight = found;
-    return found;
+    return Tightness(n.visibly_tight);
+}
+
+// Whether every way on has a capture due soon with few texts to choose from. Only at the head of what follows are
+// deferred expressions unfolded. Beyond the depth guard the answer is yes, which costs time and nothing else.
+Tightness Machine::decide_tight(Id id, bool is_head, int depth) {
+    const Node& n = node(id);
+    if (n.regular) return LOOSE;
+    if (depth > MAX_TIGHT_DEPTH) return TIGHT;
+    auto of_part = [&](Id part) {
+        if (!is_head) return visible_tightness(part, depth + 1);
+        const Node& p = node(part);
+        return p.tight >= 0 ? Tightness(p.tight) : decide_tight(part, true, depth + 1);
+    };
+    switch (n.kind) {
+        case DEFERRED: return is_head ? decide_tight(unfold(id), true, depth + 1) : LOOSE;
+        case ALTERNATION: {
+            Tightness least = TIGHT;
+            for (int32_t i = 0; i < n.count && least != LOOSE; i++)
+                if (is_alive(n.parts[i])) least = std::min(least, of_part(n.parts[i]));
+            return least;
+        }
+        case REPETITION: return n.low > 0 ? of_part(n.a) : LOOSE;
+        case DISTINCT: return of_part(n.a);
+        case CONCATENATION: break;
+        default: return LOOSE;
+    }
+    std::vector<Id> run;
+    Tightness most = LOOSE;
+    bool is_open = true;    // no capture has begun in the chain, so its first end is that of the open one
+    for (Id at = id;;) {
+        const Node& current = node(at);
+        const Id part = current.kind == CONCATENATION ? current.a : at;
+        if (node(part).kind == ACTION && node(part).low >= END_BYTES) {
+            if (is_small(run)) most = std::max(most, is_open ? PENDING : TIGHT);
+            run.clear();
+            is_open = false;
+        } else {
+            is_open = is_open && !(node(part).kind == ACTION && node(part).low == BEGIN);
+            run.push_back(part);
+            most = std::max(most, of_part(part));
+        }
+        if (most == TIGHT || current.kind != CONCATENATION) return most;
+        is_head = is_head && is_nullable(part);
+        at = current.b;
+        if (!is_head && !node(at).has_capture) return most;
+    }
 }
 
 bool Machine::is_small(const std::vector<Id>& run) {

@@ -69,7 +69,7 @@ struct Machine::SplitWalk {
                     leaving.push_back(trie.tokens[size_t(i)]);
             }
             const Node& state = m.node(from);
-            Id target = state.row ? state.row[byte] : -1;
+            Id target = state.edge(byte);
             if (target < 0) target = m.derive(from, byte);
             if (target == NOTHING_ID || !m.is_alive(target)) {
                 at = trie.skip[size_t(at)];
@@ -180,8 +180,8 @@ Machine::Slices& Machine::slices(Id body) {
     made->is_simple = !is_nullable(body);
     Walk walk(*this);
     if (made->is_simple)
-        walk.run(repetition(body, 0, top), trie, INT64_MAX, [&](int32_t at, Id target, uint8_t) {
-            const Node& n = node(target);
+        walk.run(repetition(body, 0, top), trie, INT64_MAX, [&](int32_t at, Place target, uint8_t) {
+            const Node& n = node(walk.whole(target));
             const Node& counted = n.kind == CONCATENATION ? node(n.b) : n;
             if (counted.kind != REPETITION || counted.a != body || counted.low != 0) {
                 made->is_simple = false;

@@ -7,13 +7,14 @@ namespace sgrt {
 
 constexpr int64_t DENSE = 3000;
 
-static void sort_in(Machine& machine, const Trie& trie, int32_t at, Id target, uint8_t flags, NodeMask& mask) {
-    const bool is_tight = machine.is_tight(target);
+static void sort_in(const Walk& walk, const Trie& trie, int32_t at, Place target, uint8_t flags, NodeMask& mask) {
+    const Tightness tight = walk.tightness(target);
     const int32_t first = trie.token_start[size_t(at)], last = trie.token_start[size_t(at) + 1];
     std::vector<int32_t>* list = nullptr;
-    if (flags & FLAG_MULTIPLE || (flags && is_tight)) list = &mask.multiple;
+    if (flags & FLAG_MULTIPLE || (flags && tight == TIGHT)) list = &mask.multiple;
+    else if (tight == PENDING) list = flags & (FLAG_BEGAN | FLAG_SINGLE) ? &mask.multiple : &mask.single;
     else if (flags & FLAG_SINGLE) list = &mask.single;
-    else if (is_tight) list = &mask.tight;
+    else if (tight == TIGHT) list = &mask.tight;
     for (int32_t i = first; i < last; i++) {
         if (list) list->push_back(trie.tokens[size_t(i)]);
         else set_bit(mask.row, trie.tokens[size_t(i)]);
@@ -51,8 +52,8 @@ void Machine::compute_mask(Id id, NodeMask& mask) {
     bool is_done = false;
     if (!(n.kind == CONCATENATION && node(n.a).regular && is_split_known(n.a, first(n.b)))) {
         Walk walk(*this);
-        is_done = walk.run(id, trie, DENSE, [&](int32_t at, Id target, uint8_t flags) {
-            sort_in(*this, trie, at, target, flags, mask);
+        is_done = walk.run(id, trie, DENSE, [&](int32_t at, Place target, uint8_t flags) {
+            sort_in(walk, trie, at, target, flags, mask);
         });
     }
     if (!is_done) {
@@ -64,6 +65,9 @@ void Machine::compute_mask(Id id, NodeMask& mask) {
     without(mask.single, mask.multiple);
     without(mask.tight, mask.multiple);
     without(mask.tight, mask.single);
+    if (mask.single.empty()) return;
+    mask.open_row = mask.row;
+    for (int32_t token : mask.single) set_bit(mask.open_row, token);
 }
 
 void Machine::add_specials(Id id, NodeMask& mask) {
@@ -91,8 +95,8 @@ void Machine::add_dense(Id id, NodeMask& mask) {
         }
     }
     Walk walk(*this);
-    walk.run(id, *rest, INT64_MAX, [&](int32_t at, Id target, uint8_t flags) {
-        sort_in(*this, *rest, at, target, flags, mask);
+    walk.run(id, *rest, INT64_MAX, [&](int32_t at, Place target, uint8_t flags) {
+        sort_in(walk, *rest, at, target, flags, mask);
     });
 }
 
@@ -100,7 +104,7 @@ bool Machine::has_tight_end(Id head, const Split& parts, Id tail) {
     if (!node(tail).has_capture) return false;
     if (parts.head != head && is_small({head})) return true;
     for (Id end : parts.ends)
-        if (is_tight(concatenation(end, tail))) return true;
+        if (tightness(concatenation(end, tail)) != LOOSE) return true;
     return false;
 }
 
