@@ -106,23 +106,6 @@ def half_of_code(code, CODE: tl.constexpr, PTX: tl.constexpr):
 
 
 @triton.jit
-def transposed_values(
-    base, token, channel, is_live, in_head, token_stride, channel_stride, BY_CHANNEL: tl.constexpr
-):
-    """Values of each slot's block as [slots, channels, tokens]. base: [slots, 1, 1] pointers.
-
-    BY_CHANNEL says that a channel's tokens lie side by side; else a token's channels do, and the tile is turned.
-    """
-    if BY_CHANNEL:
-        at = base + (channel * channel_stride)[None, :, None] + token[None, None, :]
-        return tl.load(at, mask=is_live[:, None, None] & in_head[None, :, None], other=0.0)
-    else:
-        at = base + (token * token_stride)[None, :, None] + channel[None, None, :]
-        rows = tl.load(at, mask=is_live[:, None, None] & in_head[None, None, :], other=0.0)
-        return tl.permute(rows, (0, 2, 1))
-
-
-@triton.jit
 def merged_slots(top, total, merged):
     """Merge partial softmaxes along axis 0. top, total: [slots, heads]; merged: [slots, channels, heads]."""
     highest = tl.max(top, axis=0)

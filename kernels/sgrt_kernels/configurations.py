@@ -63,14 +63,28 @@ def attention_config(
     """The tuned configuration for these shapes on `device`, or the default where none was tuned."""
     if device.type == "cpu":
         return INTERPRETED
+    arch = gpu_properties(device).arch
     key = ConfigKey(
-        arch=gpu_properties(device).arch,
+        arch=arch,
         head_dim=head_dim,
         group=group,
         page=page,
         dtype=str(dtype).removeprefix("torch."),
     )
-    return _table().get(key, AttentionConfig())
+    return _table().get(key) or default_config(arch, head_dim)
+
+
+def default_config(arch: int, head_dim: int) -> AttentionConfig:
+    """A configuration whose kernels compile without spills within the shared memory of `arch`.
+
+    What decides is the accumulator: wide heads spread a slot over two warps, and older tensor cores, which take their
+    operands from registers, get smaller tiles of rows.
+    """
+    if head_dim > 128:
+        return AttentionConfig(
+            decode_tokens=16, decode_warps=8, extend_rows=64, extend_tokens=32, extend_warps=8
+        )
+    return AttentionConfig(extend_rows=64 if arch < 90 else 128)
 
 
 def split_count(config: AttentionConfig, programs: int, max_context: int) -> int:

@@ -19,6 +19,7 @@ def run_suite(name: str, markers: str, **variables: str) -> subprocess.Completed
         "PYTHONPATH": os.pathsep.join(sys.path),
         **variables,
     }
+    environment["TRITON_DEFAULT_FP_FUSION"] = "1"
     environment["TRITON_INTERPRET"] = "1" if name == "interpreted" else "0"
     command = [
         sys.executable,
@@ -62,3 +63,14 @@ def test_interpreted_kernels_pass_with_overflow_checks_and_device_assertions() -
 @pytest.mark.timeout(1800)
 def test_more_kernels_compile_ahead_of_time_within_their_limits() -> None:
     assert_passed(run_suite("compiled", "slow"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("suite", ["interpreted", "compiled"])
+def test_the_suites_pass_on_an_older_triton(suite: str, tmp_path: Path) -> None:
+    older = os.environ.get("SGRT_OLDER_TRITON")
+    if older is None:
+        pytest.skip("set SGRT_OLDER_TRITON to a folder that triton 3.6 was installed into (pip --target)")
+    path = os.pathsep.join([older, *sys.path])
+    assert_passed(run_suite(suite, "not slow", PYTHONPATH=path, TRITON_CACHE_DIR=str(tmp_path)))

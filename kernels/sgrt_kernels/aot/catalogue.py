@@ -67,7 +67,7 @@ class AttentionShape:
     @property
     def columns(self) -> int:
         """Query heads of a decode tile, padding included."""
-        return max(8, triton.next_power_of_2(self.group))
+        return max(8, int(triton.next_power_of_2(self.group)))
 
 
 _SEQUENCES, _TOKENS, _PAGES, _TABLE = 64, 512, 4096, 512
@@ -135,7 +135,6 @@ def sealed_decode(shape: AttentionShape, config: AttentionConfig) -> tuple[Launc
             "STAGES": config.decode_stages,
             "CODE": shape.code,
             "PTX": True,
-            "BY_CHANNEL": True,
             "num_warps": config.decode_warps,
         },
     )
@@ -348,7 +347,7 @@ def sampling() -> tuple[Launch, ...]:
             arguments=(
                 logits, masks, floats, ints, floats, floats, ints, ints, ints, vocabulary, vocabulary, words,
             ),
-            options={**flags, "BLOCK": 4096, "num_warps": 8},
+            options={**flags, "BLOCK": 2048, "num_warps": 8},
         ),
         Launch(
             name="penalties",

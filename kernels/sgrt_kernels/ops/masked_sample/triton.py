@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sgrt_kernels.ops.masked_sample.rows import LogitBias, SamplingRows, TokenHistory
 
-_BLOCK = 4096
+_BLOCK = 2048
 _ENTRIES = 256
 _MINUS_INF = tl.constexpr(float("-inf"))
 _ALL = tl.constexpr(0x7FFFFFFF)
@@ -64,6 +64,7 @@ def _border(
     temperature,
     top,
     need,
+    tokens,
     floor,
     floor_share,
     BY_MASS: tl.constexpr,
@@ -72,53 +73,63 @@ def _border(
 ):
     """The lowest key that stays so that at least `need` stays, counted in tokens or in mass exp(score - top).
 
-    Only keys from `floor` up count, those equal to it by `floor_share`. Returns the key, the measure above it, and
-    whether several tokens share it (then only some of them may stay).
+    Only the `tokens` keys from `floor` up count, those equal to it by `floor_share`. Returns the key, the measure of
+    the keys above it, and whether several tokens share it (then only some of them may stay).
     """
     low = tl.zeros((), tl.uint32)
     above = tl.zeros((), tl.float32)  # measure of the keys past the upper border
     tokens_above = tl.zeros((), tl.int32)
+    tokens_from_low = tokens
     shift = 30
-    is_tied = True
     while shift >= 0:
         first = low + (tl.full((), 1, tl.uint32) << shift)
         second = low + (tl.full((), 2, tl.uint32) << shift)
         third = low + (tl.full((), 3, tl.uint32) << shift)
-        m0, m1, m2, m3 = 0.0, 0.0, 0.0, 0.0
-        n0, n1, n2, n3 = 0, 0, 0, 0
+        # summed lane by lane, reduced once a pass
+        mass_1, mass_2, mass_3 = (
+            tl.zeros((BLOCK,), tl.float32),
+            tl.zeros((BLOCK,), tl.float32),
+            tl.zeros((BLOCK,), tl.float32),
+        )
+        count_1, count_2, count_3 = (
+            tl.zeros((BLOCK,), tl.int32),
+            tl.zeros((BLOCK,), tl.int32),
+            tl.zeros((BLOCK,), tl.int32),
+        )
         for start in range(0, vocabulary, BLOCK):
             x, _ = _scores(logits, mask, start, vocabulary, temperature, HAS_MASK, BLOCK)
             key = _key(x)
             counts = (x > _MINUS_INF) & (key >= floor)
+            from_1, from_2, from_3 = (
+                counts & (key >= first),
+                counts & (key >= second),
+                counts & (key >= third),
+            )
+            count_1 += from_1.to(tl.int32)
+            count_2 += from_2.to(tl.int32)
+            count_3 += from_3.to(tl.int32)
             if BY_MASS:
-                share = tl.where(counts, tl.exp(x - top) * tl.where(key == floor, floor_share, 1.0), 0.0)
-            else:
-                share = counts.to(tl.float32)
-            m0 += tl.sum(tl.where(key >= low, share, 0.0), axis=0)
-            m1 += tl.sum(tl.where(key >= first, share, 0.0), axis=0)
-            m2 += tl.sum(tl.where(key >= second, share, 0.0), axis=0)
-            m3 += tl.sum(tl.where(key >= third, share, 0.0), axis=0)
-            n0 += tl.sum((counts & (key >= low)).to(tl.int32), axis=0)
-            n1 += tl.sum((counts & (key >= first)).to(tl.int32), axis=0)
-            n2 += tl.sum((counts & (key >= second)).to(tl.int32), axis=0)
-            n3 += tl.sum((counts & (key >= third)).to(tl.int32), axis=0)
+                share = tl.exp(x - top) * tl.where(key == floor, floor_share, 1.0)
+                mass_1 += tl.where(from_1, share, 0.0)
+                mass_2 += tl.where(from_2, share, 0.0)
+                mass_3 += tl.where(from_3, share, 0.0)
+        n1, n2, n3 = tl.sum(count_1, axis=0), tl.sum(count_2, axis=0), tl.sum(count_3, axis=0)
+        if BY_MASS:
+            m1, m2, m3 = tl.sum(mass_1, axis=0), tl.sum(mass_2, axis=0), tl.sum(mass_3, axis=0)
+        else:
+            m1, m2, m3 = n1.to(tl.float32), n2.to(tl.float32), n3.to(tl.float32)
         if m3 >= need:
-            low = third
-            inside = n3 - tokens_above
+            low, tokens_from_low = third, n3
         elif m2 >= need:
-            low, above, tokens_above = second, m3, n3
-            inside = n2 - n3
+            low, tokens_from_low, above, tokens_above = second, n2, m3, n3
         elif m1 >= need:
-            low, above, tokens_above = first, m2, n2
-            inside = n1 - n2
+            low, tokens_from_low, above, tokens_above = first, n1, m2, n2
         else:
             above, tokens_above = m1, n1
-            inside = n0 - n1
         shift -= 2
-        if inside <= 1:
-            is_tied = False
+        if tokens_from_low - tokens_above <= 1:
             shift = -1
-    return low, above, is_tied
+    return low, above, tokens_from_low - tokens_above > 1
 
 
 @triton.jit
@@ -151,24 +162,27 @@ def masked_sample_kernel(
         temperature = tl.load(temperatures + row)
     is_greedy = temperature <= 0.0
     temperature = tl.where(is_greedy, 1.0, temperature)
-    top = _MINUS_INF
-    allowed = 0
+    tops = tl.full((BLOCK,), _MINUS_INF, tl.float32)
+    counts = tl.zeros((BLOCK,), tl.int32)
     for start in range(0, vocabulary, BLOCK):
         x, _ = _scores(logits, masks, start, vocabulary, temperature, HAS_MASK, BLOCK)
-        top = tl.maximum(top, tl.max(x, axis=0))
-        allowed += tl.sum((x > _MINUS_INF).to(tl.int32), axis=0)
+        tops = tl.maximum(tops, x)
+        counts += (x > _MINUS_INF).to(tl.int32)
+    top, allowed = tl.max(tops, axis=0), tl.sum(counts, axis=0)
     border = tl.zeros((), tl.uint32)
     room = tl.full((), _ALL, tl.int32)  # how many tokens at the border stay
     if HAS_TOP_K:
         count = tl.load(top_ks + row).to(tl.int32)
         if (count > 0) & (count < allowed) & (is_greedy == 0):
+            need = count.to(tl.float32)
             border, above, is_tied = _border(
                 logits,
                 masks,
                 vocabulary,
                 temperature,
                 top,
-                count.to(tl.float32),
+                need,
+                allowed,
                 border,
                 1.0,
                 False,
@@ -180,18 +194,34 @@ def masked_sample_kernel(
     if HAS_TOP_P:
         share = tl.load(top_ps + row)
         if (share < 1.0) & (is_greedy == 0):
-            ties, mass, tie_mass = 0, 0.0, 0.0
+            counts = tl.zeros((BLOCK,), tl.int32)
+            at_border = tl.zeros((BLOCK,), tl.int32)
+            masses = tl.zeros((BLOCK,), tl.float32)
+            border_masses = tl.zeros((BLOCK,), tl.float32)
             for start in range(0, vocabulary, BLOCK):
                 x, _ = _scores(logits, masks, start, vocabulary, temperature, HAS_MASK, BLOCK)
-                key, exponential = _key(x), tl.exp(x - top)
-                mass += tl.sum(tl.where((x > _MINUS_INF) & (key > border), exponential, 0.0), axis=0)
-                at_border = (x > _MINUS_INF) & (key == border)
-                ties += tl.sum(at_border.to(tl.int32), axis=0)
-                tie_mass += tl.sum(tl.where(at_border, exponential, 0.0), axis=0)
+                key, mass, is_allowed = _key(x), tl.exp(x - top), x > _MINUS_INF
+                counts += (is_allowed & (key >= border)).to(tl.int32)
+                at_border += (is_allowed & (key == border)).to(tl.int32)
+                masses += tl.where(is_allowed & (key > border), mass, 0.0)
+                border_masses += tl.where(is_allowed & (key == border), mass, 0.0)
+            ties = tl.sum(at_border, axis=0)
             floor_share = tl.minimum(room, ties).to(tl.float32) / tl.maximum(ties, 1).to(tl.float32)
-            need = share * (mass + tie_mass * floor_share)
+            need = share * (tl.sum(masses, axis=0) + tl.sum(border_masses, axis=0) * floor_share)
+            tokens = tl.sum(counts, axis=0)
             lowest, above, is_tied = _border(
-                logits, masks, vocabulary, temperature, top, need, border, floor_share, True, HAS_MASK, BLOCK
+                logits,
+                masks,
+                vocabulary,
+                temperature,
+                top,
+                need,
+                tokens,
+                border,
+                floor_share,
+                True,
+                HAS_MASK,
+                BLOCK,
             )
             if lowest > border:
                 border = lowest
@@ -209,27 +239,27 @@ def masked_sample_kernel(
         low_word = _mix(seed.to(tl.uint32)) + (seed >> 32).to(tl.uint32)
         low_word = _mix(low_word + (position + 1).to(tl.uint32) * 0x9E3779B9)
         high_word = _mix(low_word ^ 0x85EBCA6B ^ (position >> 32).to(tl.uint32))
-    best = _MINUS_INF
-    chosen = tl.full((), _ALL, tl.int32)
+    best = tl.full((BLOCK,), _MINUS_INF, tl.float32)
+    chosen = tl.full((BLOCK,), _ALL, tl.int32)
     ties_seen = 0
     for start in range(0, vocabulary, BLOCK):
         x, token = _scores(logits, masks, start, vocabulary, temperature, HAS_MASK, BLOCK)
         key = _key(x)
         stays = key >= border
         if room < _ALL:
-            at_border = ((key == border) & (x > _MINUS_INF)).to(tl.int32)
-            place = ties_seen + tl.cumsum(at_border, axis=0)
-            stays = (key > border) | ((at_border != 0) & (place <= room))
-            ties_seen += tl.sum(at_border, axis=0)
+            is_tie = ((key == border) & (x > _MINUS_INF)).to(tl.int32)
+            place = ties_seen + tl.cumsum(is_tie, axis=0)
+            stays = (key > border) | ((is_tie != 0) & (place <= room))
+            ties_seen += tl.sum(is_tie, axis=0)
         stays = stays & (x >= least)
         if SAMPLES:
             x = x + tl.where(is_greedy, 0.0, _gumbel(token, low_word, high_word))
         x = tl.where(stays, x, _MINUS_INF)
-        block_best = tl.max(x, axis=0)
-        block_token = tl.min(tl.where((x == block_best) & (x > _MINUS_INF), token, _ALL), axis=0)
-        if block_best > best:
-            best, chosen = block_best, block_token
-    tl.store(out + row, chosen.to(tl.int64))
+        is_better = x > best
+        best = tl.where(is_better, x, best)
+        chosen = tl.where(is_better, token, chosen)
+    winner = tl.min(tl.where(best == tl.max(best, axis=0), chosen, _ALL), axis=0)
+    tl.store(out + row, winner.to(tl.int64))
 
 
 @triton.jit

@@ -85,23 +85,27 @@ def decode_kernel(
         position = block[:, None] * BLOCK_N + token[None, :]
         page = tl.load(table + (block * BLOCK_N) // PAGE, mask=block < high, other=0).to(tl.int64)
         inside = (block * BLOCK_N) % PAGE
-        is_live = (position < context) & (block < high)[:, None]
+        in_context = (position < context) & (block < high)[:, None]
         key_at = (page * key_page + inside * key_token + kv_head * key_head)[:, None, None]
         key_at = key_at + (token * key_token)[None, :, None] + channel[None, None, :]
-        load_mask = is_live[:, :, None] & in_head[None, None, :]
-        k = tl.load(keys + key_at, mask=load_mask, other=0.0).to(q.dtype)
+        k_mask = in_context[:, :, None] & in_head[None, None, :]
+        k = tl.load(keys + key_at, mask=k_mask, other=0.0).to(q.dtype)
         scores = scaled(tl.dot(k, q, input_precision="ieee"), scale, SOFT_CAP)  # [SLOTS, BLOCK_N, BLOCK_H]
+        visible = in_context
         if WINDOW > 0:
-            is_live = is_live & (position >= context - WINDOW)
-        scores = tl.where(is_live[:, :, None], scores, MINUS_INF)
+            visible = visible & (position >= context - WINDOW)
+        scores = tl.where(visible[:, :, None], scores, MINUS_INF)
         highest = tl.maximum(top, tl.max(scores, axis=1))
         anchor = finite_anchor(highest)
         shrink = tl.exp2(top - anchor)
         weight = tl.exp2(scores - anchor[:, None, :])
         total = total * shrink + tl.sum(weight, axis=1)
+        # loaded as [SLOTS, BLOCK_D, BLOCK_N], whichever of the two lies side by side: a turned copy would not be
+        # copied ahead of its use
         value_at = (page * value_page + inside * value_token + kv_head * value_head)[:, None, None]
-        value_at = value_at + (token * value_token)[None, :, None] + channel[None, None, :]
-        v = tl.permute(tl.load(values + value_at, mask=load_mask, other=0.0).to(q.dtype), (0, 2, 1))
+        value_at = value_at + channel[None, :, None] + (token * value_token)[None, None, :]
+        v_mask = in_context[:, None, :] & in_head[None, :, None]
+        v = tl.load(values + value_at, mask=v_mask, other=0.0).to(q.dtype)
         merged = tl.dot(v, weight.to(q.dtype), merged * shrink[:, None, :], input_precision="ieee")
         top = highest
     top_all, total_all, merged_all = merged_slots(top, total, merged)

@@ -23,7 +23,6 @@ from sgrt_kernels.attention_tiles import (
     normalized,
     relative_scale,
     scaled,
-    transposed_values,
 )
 from sgrt_kernels.configurations import AttentionConfig, attention_config, split_count
 from sgrt_kernels.layout import PagedLayer, SealedPages
@@ -75,7 +74,6 @@ def sealed_decode_kernel(
     STAGES: tl.constexpr,
     CODE: tl.constexpr,
     PTX: tl.constexpr,  # whether the target runs inline PTX
-    BY_CHANNEL: tl.constexpr,  # whether a value's tokens lie side by side
 ):
     """One query token per sequence. Grid: (sequences, kv heads, SPLITS); split 0 reads the exact page too."""
     sequence, kv_head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
@@ -141,9 +139,8 @@ def sealed_decode_kernel(
         weight = tl.exp2(scores - anchor[:, None, :])
         total = total * shrink + tl.sum(weight * inverse[:, :, None], axis=1)
         value_at = (page * value_page + inside * value_token + kv_head * value_head)[:, None, None]
-        v = transposed_values(
-            values + value_at, token, channel, is_live, in_head, value_token, value_channel, BY_CHANNEL
-        )
+        value_at = value_at + (channel * value_channel)[None, :, None] + (token * value_token)[None, None, :]
+        v = tl.load(values + value_at, mask=is_live[:, None, None] & in_head[None, :, None], other=0.0)
         merged = tl.dot(half_of_code(v, CODE, PTX), weight.to(tl.float16), merged * shrink[:, None, :])
         top = highest
     if CODE == "soft_fp8":
@@ -389,7 +386,6 @@ def sealed_attention(
         *strides,
         **shared,
         BLOCK_H=max(8, triton.next_power_of_2(group)),
-        BY_CHANNEL=sealed.values.stride(1) == 1,
         BLOCK_N=min(config.decode_tokens, page_tokens),
         SLOTS=config.decode_slots,
         SPLITS=splits,
