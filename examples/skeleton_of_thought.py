@@ -23,7 +23,7 @@ def write(s: sgrt.State, topic: str, points: int = 3) -> str:
     s.user(f"Give {points} tips about {topic}.")
     with s.assistant():
         for number in range(points):
-            s += f"{number + 1}. " + sgrt.gen(f"point_{number}", max_tokens=16, stop=[".", "\n"]) + "\n"
+            s += f"{number + 1}." + sgrt.gen(f"point_{number}", max_tokens=16, stop="\n") + "\n"
     outline = [s.value(f"point_{number}", str).strip() for number in range(points)]
     children = [expand(topic, point) for point in outline]  # all of them run at once
     return "\n\n".join(

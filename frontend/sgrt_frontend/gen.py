@@ -138,7 +138,8 @@ def generation(
         raise InvalidRequest("n: must be at least 1", param="n")
     shape = _shape(annotation, schema, options)
     sampling = _sampling_of(options)
-    sampling_params(sampling, extra_stop=shape.stop, n=n or 1)
+    _refuse_stops(shape, sampling, options)
+    sampling_params(sampling, n=n or 1)
     timeout_s = options.get("timeout_s")
     if timeout_s is not None and timeout_s <= 0:
         raise InvalidRequest("timeout_s: must be above 0", param="timeout_s")
@@ -151,6 +152,21 @@ def generation(
         priority=options.get("priority", 0),
         heal=options.get("heal", False),
     )
+
+
+def _refuse_stops(shape: Shape[Any], sampling: SamplingOptions, options: GenOptions) -> None:
+    """A constraint says itself where its text ends; a stop could cut it in the middle."""
+    for name in ("stop", "stop_token_ids"):
+        if not sampling.get(name):
+            continue
+        if shape.constraint is not None:
+            raise InvalidRequest(
+                f"{name}: cannot be combined with a type or constraint, which it would cut short; say in the "
+                "constraint where the text ends",
+                param=name,
+            )
+        if options.get("heal"):
+            raise InvalidRequest(f"{name}: cannot be combined with heal", param=name)
 
 
 _CONSTRAINTS = ("regex", "choice", "grammar", "structural_tag", "constraint")

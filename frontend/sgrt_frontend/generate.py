@@ -20,7 +20,7 @@ from sgrt_frontend.slot import Meta, Sample, Slot
 from sgrt_frontend.totals import NOTHING_USED, added
 from sgrt_frontend.trace import CallKind, TracedCall, failed, traced
 from sgrt_frontend.types.shape import ValueMismatch
-from sgrt_grammars.constraint import AnyText, Constraint, Sequence, Text
+from sgrt_grammars.constraint import AnyText, Sequence, Text
 
 
 class NotAccepted(SgrtError):
@@ -94,9 +94,10 @@ class Generation:
 
     def _finished(self, before: Rope, value: object, meta: Meta) -> Rope:
         first = meta.samples[0]
-        tokens = kept_tokens(first, self.run.encoder)
+        text = self.gen.shape.visible(first.text)
+        tokens = kept_tokens(first, self.run.encoder, visible=text)
         place = self.place
-        after = before.extend(tokens, first.text, turn=place.turn, role=place.role, kind=PieceKind.GENERATED)
+        after = before.extend(tokens, text, turn=place.turn, role=place.role, kind=PieceKind.GENERATED)
         self.run.add_usage(meta.usage)
         self.slot.succeed(value, meta)
         if self.run.listener is not None:
@@ -106,17 +107,16 @@ class Generation:
 
     def _call(self, before: Rope, healed: str) -> Call:
         options = self.run.options
-        sampling = sampling_params(
-            options.sampling, self._marked_stops(), extra_stop=self.gen.shape.stop, n=max(1, self.gen.samples)
-        )
+        constraint = self.gen.shape.constraint
+        if healed:
+            constraint = Sequence(parts=(Text(text=healed), constraint or AnyText()))
+        defaults = options.sampling if constraint is None else _without_stops(options.sampling)
+        sampling = sampling_params(defaults, self._marked_stops(), n=max(1, self.gen.samples))
         if self.gen.attempts > 1 and sampling.temperature == 0:
             raise InvalidRequest(
                 "temperature: until(...) draws again, but at temperature 0 every attempt is the same; set one above 0",
                 param="temperature",
             )
-        constraint: Constraint | None = self.gen.shape.constraint
-        if healed:
-            constraint = Sequence(parts=(Text(text=healed), constraint or AnyText()))
         return Call(
             prompt=before.flat(),
             sampling=sampling,
@@ -147,7 +147,8 @@ class Generation:
 
     def _value(self, samples: tuple[Sample, ...], healed: str) -> tuple[object, Exception | None]:
         try:
-            values = [self.gen.shape.parse(sample.text.removeprefix(healed)) for sample in samples]
+            shape = self.gen.shape
+            values = [shape.parse(shape.visible(sample.text.removeprefix(healed))) for sample in samples]
         except ValueMismatch as error:
             return None, error
         value: object = values if self.gen.samples else values[0]
@@ -171,6 +172,7 @@ class _Announcer:
     def __init__(self, generation: Generation, healed: str) -> None:
         self._generation = generation
         self._to_skip = [len(healed)] * max(1, generation.gen.samples)
+        self._texts = [""] * len(self._to_skip)
         self._parsers = [PartialJson() for _ in self._to_skip] if generation.gen.shape.is_json else []
 
     def take(self, chunk: Chunk) -> None:
@@ -179,7 +181,7 @@ class _Announcer:
         assert listener is not None, "made only for a run that listens"
         skipped = min(self._to_skip[chunk.index], len(chunk.text))
         self._to_skip[chunk.index] -= skipped
-        text = chunk.text[skipped:]
+        text = self._shown(chunk.index, chunk.text[skipped:])
         name, label = generation.gen.variable, generation.place.label
         if not text and not chunk.token_ids:
             return
@@ -188,8 +190,25 @@ class _Announcer:
             value = self._parsers[chunk.index].value
             listener(Partial(variable=name, label=label, value=value, sample=chunk.index))
 
+    def _shown(self, index: int, text: str) -> str:
+        """The new text without the character that may follow a value."""
+        shape = self._generation.gen.shape
+        if not shape.after:
+            return text
+        before = self._texts[index]
+        self._texts[index] += text
+        return shape.visible(self._texts[index])[len(shape.visible(before)) :]
 
-def kept_tokens(sample: Sample, encoder: Encoder) -> tuple[int, ...]:
+
+def _without_stops(sampling: SamplingOptions) -> SamplingOptions:
+    """Defaults for a constrained call: default stops are meant for free text."""
+    kept = sampling.copy()
+    kept.pop("stop", None)
+    kept.pop("stop_token_ids", None)
+    return kept
+
+
+def kept_tokens(sample: Sample, encoder: Encoder, *, visible: str | None = None) -> tuple[int, ...]:
     """The tokens a state goes on with: those of the sample's visible text, as they were generated.
 
     An end or stop token is left out: the program says what follows. Where a stop string was cut off
@@ -201,13 +220,14 @@ def kept_tokens(sample: Sample, encoder: Encoder) -> tuple[int, ...]:
             tokens = tokens[:-1]
     elif sample.stop_reason is StopReason.STOP_TOKEN and tokens and tokens[-1] == sample.stop:
         tokens = tokens[:-1]
-    if sample.stop_reason is not StopReason.STOP_STRING:
+    text = sample.text if visible is None else visible
+    if sample.stop_reason is not StopReason.STOP_STRING and text == sample.text:
         return tokens
     decode = encoder.backend.decode
     for count in range(len(tokens), -1, -1):
         spelled = decode(tokens[:count])
-        if sample.text.startswith(spelled):
-            return tokens[:count] + encoder.encode(sample.text[len(spelled) :])
+        if text.startswith(spelled):
+            return tokens[:count] + encoder.encode(text[len(spelled) :])
     raise AssertionError("no tokens spell the empty text, which every text starts with")
 
 

@@ -37,7 +37,7 @@ def as_texts(texts: str | Sequence[str]) -> tuple[str, ...]:
     return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
-def sampling_params(*layers: SamplingOptions, extra_stop: tuple[str, ...] = (), n: int = 1) -> SamplingParams:
+def sampling_params(*layers: SamplingOptions, n: int = 1) -> SamplingParams:
     """Merge layers, later ones first in rank, into checked parameters.
 
     Raises:
@@ -59,7 +59,7 @@ def sampling_params(*layers: SamplingOptions, extra_stop: tuple[str, ...] = (), 
         logit_bias=tuple(sorted(merged.get("logit_bias", {}).items())),
         seed=merged.get("seed"),
         n=n,
-        stop=as_texts(merged.get("stop", ())) + extra_stop,
+        stop=as_texts(merged.get("stop", ())),
         stop_token_ids=tuple(merged.get("stop_token_ids", ())),
         include_stop=merged.get("include_stop", False),
         ignore_eos=merged.get("ignore_eos", False),

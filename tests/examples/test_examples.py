@@ -83,10 +83,10 @@ def test_tree_of_thought() -> None:
 
 def test_skeleton_of_thought() -> None:
     def script(prompt: str) -> object:
-        return " Keep it dark. It helps.\n\n" if "Point:" in prompt else " Dark room."
+        return " Keep it dark. It helps.\n\n" if "Point:" in prompt else " Dark room.\n"
 
     article = load("skeleton_of_thought").main(sgrt.ScriptedBackend(script))
-    assert article.split("\n\n") == ["Dark room\nKeep it dark. It helps."] * 3
+    assert article.split("\n\n") == ["Dark room.\nKeep it dark. It helps."] * 3
 
 
 def test_judge() -> None:

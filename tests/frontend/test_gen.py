@@ -96,14 +96,23 @@ def test_a_malformed_regex_is_refused_with_its_position() -> None:
 
 def test_options_of_the_caller_are_never_changed() -> None:
     stop = ["\n"]
-    gen("x", int, stop=stop)
-    gen("x", int, stop=stop)
+    gen("x", stop=stop)
+    gen("x", str, stop=stop)
     assert stop == ["\n"]
 
 
-def test_one_string_or_several_may_stop_a_generation() -> None:
-    assert gen("x", stop="\n").sampling["stop"] == "\n"
-    assert gen("x", int, stop="\n").shape.constraint == gen("x", int).shape.constraint
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"type": int, "stop": "\n"},
+        {"regex": "a+", "stop": ["b"]},
+        {"schema": Person, "stop_token_ids": [3]},
+        {"heal": True, "stop": "x"},
+    ],
+)
+def test_a_constraint_says_itself_where_its_text_ends(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match=r"stop\w*: cannot be combined"):
+        gen("x", **options)
 
 
 @pytest.mark.parametrize("choices", [[], ["a", "a"], ["a", ""], "ab"])

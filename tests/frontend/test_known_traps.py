@@ -21,7 +21,7 @@ from sgrt_grammars.constraint import JsonSchema
 def test_typed_values_are_values_not_text() -> None:
     @function
     def program(s: State) -> float:
-        s += "a " + gen("i", int, stop="\n") + " b " + gen("f", float) + " c " + gen("b", bool)
+        s += "a " + gen("i", int) + " b " + gen("f", float) + " c " + gen("b", bool)
         return s.value("i", int) + s.value("f", float) + s.value("b", bool)
 
     assert program.on(ScriptedBackend([1, 2.5, True])).run().result == 4.5

@@ -188,6 +188,16 @@ def test_options_reach_every_call_and_the_calls_own_win() -> None:
     assert second.cache_salt == "t"
 
 
+def test_a_default_stop_applies_to_free_text_alone() -> None:
+    @function
+    def program(s: State) -> None:
+        s += "a" + gen("x") + gen("y", int)
+
+    backend = ScriptedBackend(["1", 2])
+    program.on(backend).with_options(stop="\n").run()
+    assert [call.sampling.stop for call in backend.calls] == [("\n",), ()]
+
+
 def test_unknown_options_are_refused_by_name() -> None:
     with pytest.raises(InvalidRequest, match="temprature"):
         capital.with_options(temprature=0.5)  # type: ignore[call-arg]  # the mistake under test

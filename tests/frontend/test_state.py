@@ -134,10 +134,13 @@ def test_numbers_end_where_the_model_goes_on() -> None:
         s += " years" + gen("rest")
         return age + 1
 
-    backend = ScriptedBackend(["42 years", "!"])
+    backend = ScriptedBackend(["42 ", "!"])
     state = run(body, backend)
     assert state.result == 43
     assert state.text() == "Age: 42 years!"
+    assert backend.calls[1].prompt == backend.encode("Age: ") + backend.encode("42") + backend.encode(
+        " years"
+    )
 
 
 def test_numbers_and_none_are_refused_at_their_line() -> None:

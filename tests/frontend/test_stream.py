@@ -61,6 +61,16 @@ def test_an_async_stream_gives_the_same_events() -> None:
     assert [repr(event) for event in asyncio.run(collect()) if not isinstance(event, Done)] == expected
 
 
+def test_the_text_of_a_number_streams_without_what_follows_it() -> None:
+    @function
+    def program(s: State) -> None:
+        s += "n:" + gen("n", int)
+
+    with program.on(ScriptedBackend([" 12,"])).stream() as events:
+        assert "".join(events.text("n")) == " 12"
+    assert events.state["n"] == 12
+
+
 def test_several_samples_stream_side_by_side() -> None:
     @function
     def program(s: State) -> None:

@@ -25,29 +25,33 @@ class ValueMismatch(ValueError):
 class Shape(Generic[T]):
     """The text of values of type T.
 
-    `stop` are strings that end the text (besides the program's own). `is_json` says that text is
-    JSON, so that partial values can be read while it streams.
+    `after` are characters of which one may follow the value: the constraint lets it pass, but it is no part
+    of the value, the shown text or the state. `is_json` says that text is JSON, so that partial
+    values can be read while it streams.
     """
 
     name: str
     constraint: Constraint | None
     parse: Callable[[str], T]
-    stop: tuple[str, ...] = ()
+    after: str = ""
     is_json: bool = False
     adapter: TypeAdapter[Any] | None = None
+
+    def visible(self, text: str) -> str:
+        """The text without the character that may follow the value. Such a character never stands in a value."""
+        cut = next((place for place, one in enumerate(text) if place and one in self.after), len(text))
+        return text[:cut]
 
 
 # A number in running text ends where a model goes on with something else. Were only the end token
 # allowed after it, a model that would rather write " years" is pushed into further digits. So one of
-# these may follow, and ends the text as a stop string: it is never part of the value or the state.
-_AFTER_NUMBER = (" ", "\t", "\n", ",", ";", ":", "!", "?", ")", "]", "}", '"', "'", "/", "%")
-_AFTER_INTEGER = (*_AFTER_NUMBER, ".")
-_ANY = r"[\s\S]*"
+# these characters may follow, and is cut off.
+_AFTER_NUMBER = " \t\n,;:!?)]}\"'/%"
+_AFTER_INTEGER = _AFTER_NUMBER + "."
 
 
-def _then(ends: tuple[str, ...]) -> str:
-    members = "".join("\\" + end if end in "]^\\-" else end for end in ends)
-    return f"(?:[{members}]{_ANY})?"
+def _then(ends: str) -> str:
+    return "[" + "".join("\\" + end if end in "]^\\-" else end for end in ends) + "]?"
 
 
 _INTEGER = r" ?-?(?:0|[1-9][0-9]{0,17})" + _then(_AFTER_INTEGER)
@@ -74,9 +78,9 @@ def shape_of(annotation: object) -> Shape[Any]:
             parse=lambda text: text.strip() == "true",
         )
     if annotation is int:
-        return Shape(name="int", constraint=Regex(pattern=_INTEGER), parse=_integer, stop=_AFTER_INTEGER)
+        return Shape(name="int", constraint=Regex(pattern=_INTEGER), parse=_integer, after=_AFTER_INTEGER)
     if annotation is float:
-        return Shape(name="float", constraint=Regex(pattern=_NUMBER), parse=_number, stop=_AFTER_NUMBER)
+        return Shape(name="float", constraint=Regex(pattern=_NUMBER), parse=_number, after=_AFTER_NUMBER)
     if isinstance(annotation, Mapping):
         return _schema_shape(annotation)
     return _choice_shape(annotation) or _typed_shape(annotation)
