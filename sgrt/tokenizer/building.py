@@ -16,6 +16,8 @@ from sgrt.tokenizer.parts import SpacePrefix, TokenizerParts
 from sgrt.tokenizer.splitting import SPLITTINGS
 
 _Spell = Callable[[str], bytes]
+_MODELS = ("BPE", "Unigram")
+_DECODERS = ("Sequence", "ByteLevel", "ByteFallback", "Fuse", "Replace", "Strip", "Metaspace")
 _METASPACE_SCHEMES = {"always": SpacePrefix.UNLESS_THERE, "first": SpacePrefix.FIRST_UNLESS_THERE}
 _TEXT_TYPES = (TokenType.NORMAL, TokenType.BYTE)
 
@@ -132,6 +134,7 @@ def _known_bytes(
 
 def _from_json(definition: TokenizerJson) -> TokenizerParts:
     content = json.loads(definition.text)
+    _check_kind(content)
     content.update(truncation=None, padding=None, post_processor=None)
     space_prefix = _taken_space_prefix(content)
     try:
@@ -157,6 +160,23 @@ def _from_json(definition: TokenizerJson) -> TokenizerParts:
         special_tokens={index: token for index, token in added.items() if token.special},
         space_prefix=space_prefix,
     )
+
+
+def _check_kind(content: dict[str, object]) -> None:
+    """Refuse a tokenizer.json whose tokens this module cannot turn into bytes.
+
+    Raises:
+        UnsupportedModel: its model or decoder is unknown.
+    """
+    model = content.get("model")
+    kind = model.get("type", "BPE") if isinstance(model, dict) else None
+    if kind not in _MODELS:
+        raise UnsupportedModel(f"tokenizer.json has the unknown model {kind!r}; known: {', '.join(_MODELS)}")
+    unknown = {str(step.get("type")) for step in _steps(content.get("decoder"))} - set(_DECODERS)
+    if unknown:
+        raise UnsupportedModel(
+            f"tokenizer.json has the unknown decoder {', '.join(sorted(unknown))}; known: {', '.join(_DECODERS)}"
+        )
 
 
 def _taken_space_prefix(content: dict[str, object]) -> SpacePrefix:

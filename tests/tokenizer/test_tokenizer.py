@@ -274,3 +274,21 @@ def test_a_special_token_swallows_the_spaces_its_file_says(byte_level: Learned) 
     tokenizer = Tokenizer(data_of(TokenizerJson(text=reference.to_str())))
     text = "a  <|sep|> \n b <|im_end|> c<|sep|>"
     assert list(tokenizer.encode(text, special=True)) == reference.encode(text).ids
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        (
+            Reference(models.WordPiece({"a": 0}, unk_token="a")),
+            "unknown model 'WordPiece'; known: BPE, Unigram",
+        ),
+        (Reference(models.BPE({"a": 0}, [])), "unknown decoder BPEDecoder; known: .*ByteLevel"),
+    ],
+)
+def test_a_tokenizer_json_whose_tokens_cannot_be_turned_into_bytes_is_refused(
+    reference: Reference, message: str
+) -> None:
+    reference.decoder = decoders.BPEDecoder()
+    with pytest.raises(UnsupportedModel, match=message):
+        Tokenizer(data_of(TokenizerJson(text=reference.to_str())))
