@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from gguf.constants import GGML_QUANT_SIZES
 from gguf.quants import dequantize
 from numpy.typing import NDArray
 
@@ -14,7 +15,9 @@ from sgrt.checkpoint.gguf_header import GgufHeader, TensorRecord, Value, parse_h
 from sgrt.errors import CorruptModel, UnsupportedModel
 
 _T = TypeVar("_T", int, str, bool)
-_DEQUANTIZED_ROWS = 1024  # rows at a time, so that scratch memory stays small beside the result
+# The package dequantizes 16 rows at a time: rows of this many values keep its scratch memory in the cache.
+_ROW_VALUES = 4096
+_PASS_VALUES = 1 << 22  # values at a time, so that no second copy of a large tensor is made
 
 
 class GgufFile:
@@ -48,16 +51,12 @@ class GgufFile:
         Raises:
             UnsupportedModel: the `gguf` package cannot dequantize this type.
         """
-        out = np.empty((blocks.shape[0], record.shape[-1]), dtype=np.float32)
         try:
-            for start in range(0, blocks.shape[0], _DEQUANTIZED_ROWS):
-                rows = slice(start, start + _DEQUANTIZED_ROWS)
-                out[rows] = dequantize(blocks[rows], record.type)
+            return _dequantized(blocks, record).reshape(blocks.shape[0], record.shape[-1])
         except NotImplementedError as error:
             raise UnsupportedModel(
                 f"{self.path}: tensor {record.name!r} has type {record.type.name}, which cannot be dequantized"
             ) from error
-        return out
 
     def string(self, key: str, default: str | None = None) -> str:
         """A text of the metadata; errors as for `integer`."""
@@ -109,3 +108,22 @@ class GgufFile:
     def _bad(self, key: str, expected: str, value: object) -> CorruptModel:
         found = "is missing" if value is None else f"is {value!r:.80}"
         return CorruptModel(f"{self.path}: metadata {key!r} {found}, expected {expected}")
+
+
+def _dequantized(blocks: NDArray[np.uint8], record: TensorRecord) -> NDArray[np.float32]:
+    """The numbers in `blocks`, flat. Blocks stand alone, so they are cut into rows of the fastest length."""
+    block, block_bytes = GGML_QUANT_SIZES[record.type]
+    flat = np.ascontiguousarray(blocks).reshape(-1, block_bytes)
+    out = np.empty(flat.shape[0] * block, dtype=np.float32)
+    blocks_per_row = max(_ROW_VALUES // block, 1)
+    blocks_per_pass = max(_PASS_VALUES // block // blocks_per_row, 1) * blocks_per_row
+    for start in range(0, flat.shape[0], blocks_per_pass):
+        part = flat[start : start + blocks_per_pass]
+        target = out[start * block : (start + part.shape[0]) * block]
+        whole = part.shape[0] // blocks_per_row * blocks_per_row
+        if whole:
+            rows = part[:whole].reshape(-1, blocks_per_row * block_bytes)
+            target[: whole * block] = dequantize(rows, record.type).reshape(-1)
+        if whole < part.shape[0]:
+            target[whole * block :] = dequantize(part[whole:], record.type).reshape(-1)
+    return out
