@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from sgrt_kernels.device import triton_kernels
 from sgrt_kernels.layout import PagedLayer
 from sgrt_kernels.ops.kv_write import reference
 
@@ -13,4 +14,7 @@ def kv_write(keys: Tensor, values: Tensor, layer: PagedLayer, slots: Tensor) -> 
 
     keys, values: [tokens, kv_heads, head_dim]; slots: [tokens] int64, all different.
     """
-    reference.kv_write(keys, values, layer, slots)
+    if keys.is_cuda:
+        triton_kernels("kv_write").kv_write(keys, values, layer, slots)
+    else:
+        reference.kv_write(keys, values, layer, slots)

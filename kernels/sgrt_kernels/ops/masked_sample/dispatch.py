@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from sgrt_kernels.device import triton_kernels
 from sgrt_kernels.ops.masked_sample import native, reference
 from sgrt_kernels.ops.masked_sample.rows import SamplingRows
 
@@ -19,6 +20,9 @@ def masked_sample(logits: Tensor, rows: SamplingRows) -> Tensor:
     """
     if _is_native(logits):
         return native.masked_sample(logits, rows)
+    if logits.is_cuda:
+        result: Tensor = triton_kernels("masked_sample").masked_sample(logits, rows)
+        return result
     return reference.masked_sample(logits, rows)
 
 

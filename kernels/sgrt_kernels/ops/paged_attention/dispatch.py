@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from sgrt_kernels.device import triton_kernels
 from sgrt_kernels.layout import PagedLayer
 from sgrt_kernels.ops.paged_attention import reference
 
@@ -27,8 +28,21 @@ def paged_attention(
     query_starts: [sequences + 1] int32; context_lengths: [sequences] int32; page_table: [sequences, max_pages] int32.
     `window`: a token sees itself and the `window - 1` before it. `soft_cap`: scores become
     `soft_cap * tanh(scores / soft_cap)`. Sums run in float32, in fixed blocks of tokens merged in order, so a row's
-    result depends on its own context alone. Returns [tokens, heads, head_dim] in the query's dtype.
+    result depends on its own context alone. On a GPU no chunk may be empty: a batch of as many rows as sequences is
+    decoded one row each. Returns [tokens, heads, head_dim] in the query's dtype.
     """
+    if query.is_cuda:
+        result: Tensor = triton_kernels("paged_attention").paged_attention(
+            query,
+            layer,
+            query_starts,
+            context_lengths,
+            page_table,
+            scale=scale,
+            window=window,
+            soft_cap=soft_cap,
+        )
+        return result
     return reference.paged_attention(
         query, layer, query_starts, context_lengths, page_table, scale=scale, window=window, soft_cap=soft_cap
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from sgrt_kernels.device import triton_kernels
 from sgrt_kernels.ops.rope import reference
 from sgrt_kernels.rope_scaling import RopeScaling
 
@@ -23,4 +24,7 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
     x: [tokens, heads, head_dim]; cos, sin: [tokens, head_dim / 2] float32.
     """
+    if x.is_cuda:
+        result: Tensor = triton_kernels("rope").apply_rope(x, cos, sin)
+        return result
     return reference.apply_rope(x, cos, sin)
