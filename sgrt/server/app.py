@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,46 +15,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sgrt.server import basics, native, responses
-from sgrt.server.chat import chat_completions
-from sgrt.server.completions import completions
+from sgrt import __version__
 from sgrt.server.config import ServerConfig
-from sgrt.server.endpoint import Endpoint, EndpointLimits, Incoming
+from sgrt.server.endpoint import Endpoint, EndpointLimits, Handler, Incoming
 from sgrt.server.errors import ApiError
-from sgrt.server.replies import Reply, error_reply
+from sgrt.server.openapi import openapi_document
+from sgrt.server.replies import Reply, error_reply, json_reply
+from sgrt.server.routes import ROUTES
 from sgrt.server.service import Service
 from sgrt_frontend.backend import Backend
-
-ServiceHandler = Callable[[Service, Incoming], Awaitable[Reply]]
-
-_ROUTES: tuple[tuple[str, str, ServiceHandler], ...] = (
-    ("POST", "/v1/chat/completions", chat_completions),
-    ("POST", "/v1/completions", completions),
-    ("POST", "/v1/responses", responses.create_response),
-    ("GET", "/v1/responses/{response_id}", responses.read_response),
-    ("DELETE", "/v1/responses/{response_id}", responses.delete_response),
-    ("POST", "/v1/responses/{response_id}/cancel", responses.cancel_response),
-    ("GET", "/v1/models", basics.models),
-    ("GET", "/v1/models/{name:path}", basics.model),
-    ("GET", "/health", basics.health),
-    ("GET", "/v1/health", basics.health),
-    ("GET", "/ready", basics.ready),
-    ("GET", "/metrics", basics.metrics),
-    ("POST", "/tokenize", basics.tokenize),
-    ("POST", "/v1/tokenize", basics.tokenize),
-    ("POST", "/detokenize", basics.detokenize),
-    ("POST", "/v1/detokenize", basics.detokenize),
-    ("POST", "/generate", native.generate),
-    ("POST", "/score", native.score),
-    ("GET", "/describe", native.describe),
-    ("GET", "/vocabulary", native.vocabulary),
-    ("POST", "/encode", native.encode),
-    ("POST", "/decode", native.decode),
-    ("POST", "/render", native.render),
-    ("POST", "/abort_request", basics.abort),
-    ("POST", "/flush_cache", basics.flush_cache),
-    ("GET", "/server_info", basics.server_info),
-)
 
 
 def create_app(
@@ -67,19 +36,20 @@ def create_app(
         json_depth=config.limits.json_depth,
         keep_alive_s=config.keep_alive_s,
     )
+    document = json_reply(openapi_document([route.operation for route in ROUTES], version=__version__))
+
+    async def openapi(incoming: Incoming) -> Reply:
+        return document
+
+    def endpoint(method: str, path: str, handler: Handler) -> Route:
+        on_disconnect = service.metrics.disconnects.add
+        application = Endpoint(handler, method=method, limits=limits, on_disconnect=on_disconnect)
+        return Route(path, application, methods=[method])
+
     routes = [
-        Route(
-            path,
-            Endpoint(
-                functools.partial(handler, service),
-                method=method,
-                limits=limits,
-                on_disconnect=service.metrics.disconnects.add,
-            ),
-            methods=[method],
-        )
-        for method, path, handler in _ROUTES
+        endpoint(route.method, route.path, functools.partial(route.handler, service)) for route in ROUTES
     ]
+    routes.append(endpoint("GET", "/openapi.json", openapi))
     middleware = [Middleware(_Gate, service=service)]
     if config.allowed_origins:
         middleware.insert(
@@ -125,7 +95,7 @@ class _Gate:
         await self._app(scope, receive, counted)
 
 
-_KNOWN_PATHS = frozenset(path for _, path, _ in _ROUTES)
+_KNOWN_PATHS = frozenset(route.path for route in ROUTES)
 
 
 def _route_label(path: str) -> str:
