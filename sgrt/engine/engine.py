@@ -251,6 +251,11 @@ class Engine:
         pages = await asyncio.wrap_future(self._loop.ask(lambda core: core.scheduler.flush_cache()))
         return pages * self._parts.limits.page_tokens
 
+    def flush_cache_blocking(self) -> int:
+        """As `flush_cache`, for ordinary code."""
+        pages = self._loop.ask(lambda core: core.scheduler.flush_cache()).result()
+        return pages * self._parts.limits.page_tokens
+
     def check_integrity(self) -> None:
         """Assert that every page is accounted for (between two steps)."""
         self._loop.ask(lambda core: core.scheduler.check_integrity()).result()
