@@ -9,9 +9,10 @@ S_kj = E*_kj + sum_l T_kl S_lj with T = E* M'.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from sgrt_grammars.components import strong_components
 from sgrt_grammars.errors import CompileLimitExceeded
 from sgrt_grammars.notation.grammar import (
     EMPTY,
@@ -173,53 +174,3 @@ def _unit_closure(group: list[str], split: dict[str, _Followers]) -> dict[str, l
 
 def _follower_rule(source: str, target: str) -> Reference:
     return Reference(f"{source}→{target}")
-
-
-def strong_components(names: list[str], successors: Callable[[str], list[str]]) -> list[list[str]]:
-    """Strongly connected components (Tarjan), without recursion in Python."""
-    search = _Search(successors)
-    for name in names:
-        if name not in search.index:
-            search.visit(name)
-    return search.found
-
-
-@dataclass(slots=True)
-class _Search:
-    """The state of one depth-first search."""
-
-    successors: Callable[[str], list[str]]
-    index: dict[str, int] = field(default_factory=dict)
-    found: list[list[str]] = field(default_factory=list)
-    _low: dict[str, int] = field(default_factory=dict)
-    _path: dict[str, None] = field(default_factory=dict)
-    _work: list[tuple[str, Iterator[str]]] = field(default_factory=list)
-
-    def visit(self, root: str) -> None:
-        """Visit everything that is reachable from `root`."""
-        self._enter(root)
-        while self._work:
-            name, rest = self._work[-1]
-            following = next(rest, None)
-            if following is None:
-                self._leave(name)
-            elif following not in self.index:
-                self._enter(following)
-            elif following in self._path:
-                self._low[name] = min(self._low[name], self.index[following])
-
-    def _enter(self, name: str) -> None:
-        self.index[name] = self._low[name] = len(self.index)
-        self._path[name] = None
-        self._work.append((name, iter(self.successors(name))))
-
-    def _leave(self, name: str) -> None:
-        self._work.pop()
-        if self._work:
-            parent = self._work[-1][0]
-            self._low[parent] = min(self._low[parent], self._low[name])
-        if self._low[name] == self.index[name]:
-            component: list[str] = []
-            while not component or component[-1] != name:
-                component.append(self._path.popitem()[0])
-            self.found.append(component)

@@ -48,10 +48,18 @@ class Emptiness:
         return [part for part in found if not self.is_void_array(part)]
 
     def _without_object(self, one: ObjectShape, other: ObjectShape) -> list[ObjectShape]:
-        if self.is_void_object(intersect_objects(one, other)):
+        if self._are_disjoint(one, other):
             return [one]
         found = [intersect_objects(one, part) for part in complement_object(other)]
         return [part for part in found if not self.is_void_object(part)]
+
+    def _are_disjoint(self, one: ObjectShape, other: ObjectShape) -> bool:
+        """Whether evidently no object is in both: some required member has no value that suits both."""
+        for name in one.required | other.required:
+            if self._is_void(conjunction(one.value(name), other.value(name)), 1):
+                return True
+        maxima = [shape.maximum for shape in (one, other) if shape.maximum is not None]
+        return bool(maxima) and min(maxima) < max(one.minimum, other.minimum)
 
     def is_void_array(self, shape: ArrayShape, depth: int = 0) -> bool:
         """Whether evidently no array belongs."""

@@ -119,7 +119,11 @@ class Evaluator:
             cases = [case for case in cases if not case.shape.is_empty]
         if has_unevaluated:
             cases = [evaluate_rest(node, scope, case) for case in cases]
-        return cases if is_tracking else [Case(united(cases), NONE_SEEN)]
+        if is_tracking:
+            return cases
+        shape = united(cases)
+        is_choice = len(shape.objects) > 1 or len(shape.arrays) > 1
+        return [Case(self.emptiness.pruned(shape) if is_choice else shape, NONE_SEEN)]
 
     def referred(self, node: Node, scope: Scope, keyword: str, *, is_tracking: bool) -> list[Case]:
         """The cases of what a reference leads to."""

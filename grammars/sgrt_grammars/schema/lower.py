@@ -13,10 +13,11 @@ from sgrt_grammars.regex.language import NOTHING as NO_TEXT
 from sgrt_grammars.regex.spelling import alternation
 from sgrt_grammars.schema.any_order_text import AnyOrderText
 from sgrt_grammars.schema.array_text import ArrayText
-from sgrt_grammars.schema.check import Checker, combine_all, is_combining
+from sgrt_grammars.schema.check import Checker
+from sgrt_grammars.schema.combine import combine
 from sgrt_grammars.schema.document import Document
 from sgrt_grammars.schema.evaluate import Evaluator
-from sgrt_grammars.schema.formula import ALWAYS, NEVER, Formula
+from sgrt_grammars.schema.formula import ALWAYS, NEVER, At, Formula
 from sgrt_grammars.schema.json_text import space, string
 from sgrt_grammars.schema.number_text import number
 from sgrt_grammars.schema.object_text import MAX_RULES, ObjectText, key_spaces
@@ -33,8 +34,9 @@ def schema_expression(constraint: JsonSchema) -> Expression:
     checker.check()
     evaluator = Evaluator(document)
     root = evaluator.root
-    if is_combining(checker.found):
-        combine_all(evaluator, root, _check_shape)
+    risky = checker.graph.risky
+    if risky:
+        combine((At(pointer) for pointer in risky), evaluator.shape, _check_shape)
     if root == NEVER or evaluator.emptiness.pruned(evaluator.shape(root)).is_empty:
         raise UnsatisfiableConstraint("no value is valid against the schema")
     writer = _Writer(evaluator=evaluator, whitespace=constraint.whitespace, order=constraint.order)
@@ -91,7 +93,12 @@ class _Writer:
         return self.shape_text(self.shape(formula), key)
 
     def shape_text(self, shape: Shape, key: Hashable) -> Expression:
-        """Every value of a shape."""
+        """Every value of a shape.
+
+        Evidently empty parts are left out first: in any order, an object that lacks a possible value for a
+        required member would be found to be a dead end only after every subset of its members was tried.
+        """
+        shape = self.evaluator.emptiness.pruned(shape)
         options: list[Expression] = []
         if shape.null:
             options.append(Literal(b"null"))
