@@ -2,7 +2,8 @@
 
 The normal form keeps the number of derivatives finite (alternations are sets) and small: adjacent
 literals are joined, options with one regular tail share it, and overlapping repetitions of one
-body in front of one tail become one.
+body in front of one tail become one. The regular part in front of a tail that is not regular is one head,
+whose states every document with such a part shares.
 """
 
 from __future__ import annotations
@@ -105,9 +106,9 @@ class Arena:
         return self._intern(Kind.GUARDED, parts=(node,), actions=actions)
 
     def concatenation(self, head: Node, tail: Node) -> Node:
-        """`head` then `tail`, nested to the right."""
+        """`head` then `tail`, nested to the right; what is regular in front of what is not is one head."""
         prefix: list[Node] = []
-        while head.kind is Kind.CONCATENATION:
+        while head.kind is Kind.CONCATENATION and (not head.is_regular or tail.is_regular):
             prefix.append(head.parts[0])
             head = head.parts[1]
         result = self._pair(head, tail)
@@ -126,6 +127,10 @@ class Arena:
             return self.guarded(head.actions, self.concatenation(head.parts[0], tail))
         if head.kind is Kind.ALTERNATION and any(part.kind is Kind.GUARDED for part in head.parts):
             return self.alternation(self.concatenation(part, tail) for part in head.parts)
+        if head.is_regular and tail.kind is Kind.CONCATENATION:
+            first, rest = tail.parts
+            if first.is_regular and not rest.is_regular:
+                return self._pair(self.concatenation(head, first), rest)
         if head.kind is Kind.LITERAL:
             if tail.kind is Kind.LITERAL:
                 return self.literal(head.data + tail.data)

@@ -16,7 +16,7 @@ class Kind(IntEnum):
     EMPTY = 1  # the empty text
     LITERAL = 2  # data: at least one byte
     SET = 3  # members: bit b says whether byte b belongs; at least two bytes
-    CONCATENATION = 4  # parts: (head, tail); the head is no concatenation
+    CONCATENATION = 4  # parts: (head, tail); only in front of a tail that is not regular may the head be one
     ALTERNATION = 5  # parts: at least two, ascending by index
     REPETITION = 6  # parts: (body,); low, high (UNBOUNDED)
     INTERSECTION = 7  # parts: at least two, ascending by index; regular

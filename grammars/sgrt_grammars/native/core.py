@@ -14,7 +14,7 @@ from sgrt_grammars.expression import Expression
 from sgrt_grammars.limits import Limits
 from sgrt_grammars.mask import TokenMask, num_mask_words
 from sgrt_grammars.native.library import BUSY, NEEDS_UNFOLDING, Library
-from sgrt_grammars.native.program import program_of
+from sgrt_grammars.native.program import Programs
 from sgrt_grammars.vocabulary import Vocabulary
 
 _ROOM = 4096
@@ -28,7 +28,8 @@ class NativeCore:
         self.vocabulary = vocabulary
         self._limits = limits
         self._deferred = DeferredTable()
-        self._unfolding = threading.Lock()
+        self._programs = Programs(self._deferred)
+        self._building = threading.RLock()
         data, offsets = _joined(vocabulary)
         ends = np.array(vocabulary.end_token_ids, np.int32)
         machine = library.functions["machine"](
@@ -56,18 +57,26 @@ class NativeCore:
             self._unfold()
 
     def _unfold(self) -> None:
-        with self._unfolding:
+        with self._building:
             number = self.library.functions["detail"](self.machine, 0)
-            program = program_of(self._deferred.build(number), self._deferred)
-            code = self.library.functions["define"](self.machine, number, program, len(program))
-        if code < 0:
-            raise self.library.error(self.machine, code)
+            root = self._build(self._deferred.build(number))
+            self.library.functions["define"](self.machine, number, root)
 
     def root(self, expression: Expression) -> int:
         """Intern an expression."""
-        with self._unfolding:
-            program = program_of(expression, self._deferred)
-        return self.call(self.library.functions["build"], self.machine, program, len(program))
+        with self._building:
+            return self._build(expression)
+
+    def _build(self, expression: Expression) -> int:
+        program = self._programs.write(expression)
+        results: NDArray[np.int32] = np.empty(self._programs.num_noted, np.int32)
+        root = self.library.functions["build"](
+            self.machine, program, len(program), results.ctypes.data, len(results)
+        )
+        if root < 0:
+            raise self.library.error(self.machine, root)
+        self._programs.note(results.tolist())
+        return root
 
     def cursor(self, root: int) -> NativeCursor:
         """A position at the start of `root`."""

@@ -25,8 +25,8 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "machine_free": (c_void_p,),
     "detail": (c_void_p, c_int32),
     "message": (c_void_p,),
-    "build": (c_void_p, c_char_p, c_int64),
-    "define": (c_void_p, c_int32, c_char_p, c_int64),
+    "build": (c_void_p, c_char_p, c_int64, c_void_p, c_int64),
+    "define": (c_void_p, c_int32, c_int32),
     "is_alive": (c_void_p, c_int32),
     "start": (c_void_p, c_double),
     "bytes": (c_void_p,),
@@ -49,7 +49,7 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "clear_masks": (c_void_p,),
 }
 _POINTERS = frozenset({"machine", "cursor", "cursor_fork"})
-_NOTHING = frozenset({"machine_free", "cursor_free", "start", "clear_masks"})
+_NOTHING = frozenset({"machine_free", "cursor_free", "start", "clear_masks", "define"})
 
 
 class Library:

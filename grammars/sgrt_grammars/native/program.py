@@ -1,15 +1,16 @@
 """Expressions as programs in postfix order, the form in which the native arena takes them.
 
-An operation is one byte, then its operands (little-endian). Shared subexpressions are written once: `AGAIN` repeats the
-result of an earlier operation by its number.
+An operation is one byte, then its operands (little-endian). What was written before is not written again:
+`AGAIN` repeats the result of an earlier operation of the same program by its number, `NODE` names a node that the arena
+made of the same expression object earlier (front ends share many: character classes, string bodies).
 """
 
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
+from collections.abc import Callable, Sequence
 
-from sgrt_grammars.automaton.build import DeferredTable, children
+from sgrt_grammars.automaton.build import DeferredTable
 from sgrt_grammars.errors import InvalidConstraint
 from sgrt_grammars.expression import (
     Alternation,
@@ -27,100 +28,115 @@ from sgrt_grammars.expression import (
     SpecialToken,
 )
 
+# The operations, in the order of core/program.cc.
+_EMPTY = b"\x00"
+_LITERAL, _SET, _CONCATENATION, _ALTERNATION, _REPETITION, _INTERSECTION = 1, 2, 3, 4, 5, 6
+_COMPLEMENT, _SCOPE = b"\x07", b"\x0a"
+_DEFERRED, _SPECIAL = 8, 9
+_DISTINCT = {Canonical.BYTES: b"\x0b", Canonical.JSON: b"\x0c"}
+_AGAIN, _NODE = 13, 14
 
-class Operation(IntEnum):
-    """The first byte of each operation, in the order of core/program.cc."""
-
-    EMPTY = 0
-    LITERAL = 1
-    SET = 2
-    CONCATENATION = 3
-    ALTERNATION = 4
-    REPETITION = 5
-    INTERSECTION = 6
-    COMPLEMENT = 7
-    DEFERRED = 8
-    SPECIAL = 9
-    SCOPE = 10
-    DISTINCT_BYTES = 11
-    DISTINCT_JSON = 12
-    AGAIN = 13
-
-
-_COUNTED = struct.Struct("<BI")
-_SIGNED = struct.Struct("<Bi")
-_BOUNDS = struct.Struct("<Bqq")
+_COUNTED = struct.Struct("<BI").pack
+_SIGNED = struct.Struct("<Bi").pack
+_BOUNDS = struct.Struct("<Bqq").pack
 _MAX_BOUND = (1 << 62) - 1
 
 
-def program_of(expression: Expression, deferred: DeferredTable) -> bytes:
-    """The program of `expression`; deferred expressions are numbered by `deferred`."""
-    out = bytearray()
-    numbers: dict[int, int] = {}
-    stack: list[Expression | None] = [expression]
-    owners: list[Expression] = []
-    while stack:
-        current = stack.pop()
-        if current is None:
-            owner = owners.pop()
-            out += _compound(owner)
-            numbers[id(owner)] = len(numbers)
-            continue
-        number = numbers.get(id(current))
-        if number is not None:
-            out += _COUNTED.pack(Operation.AGAIN, number)
-            continue
-        parts = children(current)
-        if parts:
-            owners.append(current)
-            stack.append(None)
-            stack.extend(reversed(parts))
-        else:
-            out += _leaf(current, deferred)
-            numbers[id(current)] = len(numbers)
-    return bytes(out)
+class Programs:
+    """Writes programs, and remembers which expression objects became which nodes."""
+
+    def __init__(self, deferred: DeferredTable) -> None:
+        self._deferred = deferred
+        # The expression is kept beside its node: its identity must not be taken by another object.
+        self._nodes: dict[int, tuple[Expression, int]] = {}
+        self._order: list[Expression] = []
+
+    def write(self, expression: Expression) -> bytes:
+        """The program of `expression`."""
+        out: list[bytes] = []
+        emit = out.append
+        known = self._nodes
+        numbers: dict[int, int] = {}
+        order: list[Expression] = []
+        stack: list[tuple[Expression, bool]] = [(expression, False)]
+        while stack:
+            current, is_ready = stack.pop()
+            identity = id(current)
+            write = _COMPOUND.get(type(current))
+            if is_ready and write is not None:
+                emit(write(current))
+            elif identity in known:
+                emit(_SIGNED(_NODE, known[identity][1]))
+                continue
+            elif identity in numbers:
+                emit(_COUNTED(_AGAIN, numbers[identity]))
+                continue
+            elif write is not None:
+                parts = _parts(current)
+                stack.append((current, True))
+                stack.extend([(part, False) for part in reversed(parts)])
+                continue
+            else:
+                emit(self._leaf(current))
+            numbers[identity] = len(order)
+            order.append(current)
+        self._order = order
+        return b"".join(out)
+
+    def note(self, nodes: Sequence[int]) -> None:
+        """The nodes that the operations of the last program became (`NODE` and `AGAIN` aside), in order."""
+        for expression, node in zip(self._order, nodes, strict=True):
+            kind = type(expression)
+            if kind is not Literal and kind is not Deferred:
+                self._nodes[id(expression)] = expression, node
+        self._order = []
+
+    @property
+    def num_noted(self) -> int:
+        """Operations of the last program."""
+        return len(self._order)
+
+    def _leaf(self, expression: Expression) -> bytes:
+        match expression:
+            case Literal(data):
+                return _COUNTED(_LITERAL, len(data)) + data if data else _EMPTY
+            case ByteSet(members):
+                if not 0 <= members < 1 << 256:
+                    raise InvalidConstraint("a byte set has bits beyond 255")
+                return bytes([_SET]) + members.to_bytes(32, "little")
+            case Deferred():
+                return _SIGNED(_DEFERRED, self._deferred.number(expression))
+            case SpecialToken(token_id):
+                return _SIGNED(_SPECIAL, token_id)
+            case _:
+                raise InvalidConstraint(f"unknown expression {expression!r}")
 
 
-def _leaf(expression: Expression, deferred: DeferredTable) -> bytes:
+def _parts(expression: Expression) -> tuple[Expression, ...]:
     match expression:
-        case Literal(data):
-            return _COUNTED.pack(Operation.LITERAL, len(data)) + data if data else bytes([Operation.EMPTY])
-        case ByteSet(members):
-            if not 0 <= members < 1 << 256:
-                raise InvalidConstraint("a byte set has bits beyond 255")
-            return bytes([Operation.SET]) + members.to_bytes(32, "little")
-        case Deferred():
-            return _SIGNED.pack(Operation.DEFERRED, deferred.number(expression))
-        case SpecialToken(token_id):
-            return _SIGNED.pack(Operation.SPECIAL, token_id)
-        case Concatenation():
-            return bytes([Operation.EMPTY])
-        case Alternation() | Intersection():
-            kind = Operation.ALTERNATION if isinstance(expression, Alternation) else Operation.INTERSECTION
-            return _COUNTED.pack(kind, 0)
-        case _:
-            raise InvalidConstraint(f"unknown expression {expression!r}")
-
-
-def _compound(expression: Expression) -> bytes:
-    match expression:
-        case Concatenation(parts):
-            return _COUNTED.pack(Operation.CONCATENATION, len(parts))
+        case Concatenation(parts) | Intersection(parts):
+            return parts
         case Alternation(options):
-            return _COUNTED.pack(Operation.ALTERNATION, len(options))
-        case Intersection(parts):
-            return _COUNTED.pack(Operation.INTERSECTION, len(parts))
-        case Repetition(_, minimum, maximum):
-            high = -1 if maximum is None else min(maximum, _MAX_BOUND)
-            if minimum < 0 or (maximum is not None and maximum < minimum):
-                raise InvalidConstraint(f"a repetition of {minimum} to {maximum} times is not possible")
-            return _BOUNDS.pack(Operation.REPETITION, min(minimum, _MAX_BOUND), high)
-        case Complement():
-            return bytes([Operation.COMPLEMENT])
-        case Scope():
-            return bytes([Operation.SCOPE])
-        case Distinct(_, canonical):
-            is_bytes = canonical is Canonical.BYTES
-            return bytes([Operation.DISTINCT_BYTES if is_bytes else Operation.DISTINCT_JSON])
+            return options
+        case Repetition(body, _, _) | Complement(body) | Scope(body) | Distinct(body, _):
+            return (body,)
         case _:
-            raise InvalidConstraint(f"unknown expression {expression!r}")
+            return ()
+
+
+def _repetition(expression: Repetition) -> bytes:
+    low, high = expression.minimum, expression.maximum
+    if low < 0 or (high is not None and high < low):
+        raise InvalidConstraint(f"a repetition of {low} to {high} times is not possible")
+    return _BOUNDS(_REPETITION, min(low, _MAX_BOUND), -1 if high is None else min(high, _MAX_BOUND))
+
+
+_COMPOUND: dict[type, Callable[..., bytes]] = {
+    Concatenation: lambda expression: _COUNTED(_CONCATENATION, len(expression.parts)),
+    Alternation: lambda expression: _COUNTED(_ALTERNATION, len(expression.options)),
+    Intersection: lambda expression: _COUNTED(_INTERSECTION, len(expression.parts)),
+    Repetition: _repetition,
+    Complement: lambda _: _COMPLEMENT,
+    Scope: lambda _: _SCOPE,
+    Distinct: lambda expression: _DISTINCT[expression.canonical],
+}

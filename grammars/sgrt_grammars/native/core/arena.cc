@@ -342,9 +342,8 @@ Id Machine::guarded(int32_t number, Id target) {
 }
 
 Id Machine::concatenation(Id head, Id tail) {
-    if (node(head).kind != CONCATENATION) return pair(head, tail);
     std::vector<Id> prefix;
-    while (node(head).kind == CONCATENATION) {
+    while (node(head).kind == CONCATENATION && (!node(head).regular || node(tail).regular)) {
         prefix.push_back(node(head).a);
         head = node(head).b;
     }
@@ -364,8 +363,10 @@ Id Machine::pair(Id head, Id tail) {
         for (Id& option : options) option = concatenation(option, tail);
         return alternation(std::move(options));
     }
+    const Node& t = node(tail);
+    if (h.regular && t.kind == CONCATENATION && !t.regular && node(t.a).regular)
+        return pair(concatenation(head, t.a), t.b);
     if (h.kind == LITERAL) {
-        const Node& t = node(tail);
         const bool is_nested = t.kind == CONCATENATION && node(t.a).kind == LITERAL;
         if (t.kind == LITERAL || is_nested) {
             const Node& next = is_nested ? node(t.a) : t;

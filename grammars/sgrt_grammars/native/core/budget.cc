@@ -25,7 +25,22 @@ void Machine::ensure_end_index(Split& parts) {
         for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(at) + 1]; i++)
             index[size_t(trie.tokens[size_t(i)])] = end;
     };
-    if (parts.base) {
+    const Node& n = node(parts.head);
+    if (parts.base && n.kind == CONCATENATION && parts.base->head != parts.head && parts.patched.empty()) {
+        // What stays in the first part ends there in front of the second; what leaves it is walked.
+        ensure_end_index(*parts.base);
+        std::vector<uint16_t> renamed(parts.base->ends.size() + 1, 0);
+        for (size_t i = 0; i < parts.base->ends.size(); i++)
+            renamed[i + 1] = index_of(concatenation(parts.base->ends[i], n.b));
+        index = parts.base->end_index;
+        for (uint16_t& end : index) end = renamed[end];
+        const Trie& rest = *parts.base->residual;
+        walk.run(parts.head, rest, INT64_MAX, [&](int32_t at, Place target, uint8_t) {
+            const uint16_t end = index_of(walk.whole(target));
+            for (int32_t i = rest.token_start[size_t(at)]; i < rest.token_start[size_t(at) + 1]; i++)
+                index[size_t(rest.tokens[size_t(i)])] = end;
+        });
+    } else if (parts.base) {
         ensure_end_index(*parts.base);
         for (Id end : parts.base->ends) index_of(end);
         index = parts.base->end_index;
@@ -98,9 +113,9 @@ template <class Note> void Machine::note_dense(Id id, NodeMask& mask, Note note)
         return;
     }
     const Trie* rest = &trie;
-    if (n.kind == CONCATENATION)
-        for (const DensePart& part : mask.dense)
-            if (part.tail == n.b && part.asked == n.a) rest = part.split->residual;
+    const bool is_pair = n.kind == CONCATENATION && !n.regular && node(n.a).regular;
+    for (const DensePart& part : mask.dense)
+        if (part.tail == (is_pair ? n.b : EMPTY_ID) && part.asked == (is_pair ? n.a : id)) rest = part.split->residual;
     Walk walk(*this);
     walk.run(id, *rest, INT64_MAX, [&](int32_t at, Place target, uint8_t) { note(*rest, at, walk.whole(target)); });
 }

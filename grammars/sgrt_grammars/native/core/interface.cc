@@ -71,15 +71,19 @@ int64_t sgrt_detail(Machine* machine, int32_t which) { return which == 0 ? machi
 
 const char* sgrt_message(Machine* machine) { return machine->message.c_str(); }
 
-int64_t sgrt_build(Machine* machine, const uint8_t* program, int64_t size) {
-    return locked(*machine, [&] { return int64_t(machine->build(program, size_t(size))); });
+// `out` has room for the results of all operations.
+int64_t sgrt_build(Machine* machine, const uint8_t* program, int64_t size, int32_t* out, int64_t room) {
+    return locked(*machine, [&] {
+        std::vector<Id> results;
+        const Id root = machine->build(program, size_t(size), results);
+        copied(results, out, room);
+        return int64_t(root);
+    });
 }
 
-int64_t sgrt_define(Machine* machine, int32_t number, const uint8_t* program, int64_t size) {
-    return locked(*machine, [&] {
-        machine->define(number, machine->build(program, size_t(size)));
-        return int64_t(0);
-    });
+void sgrt_define(Machine* machine, int32_t number, int32_t root) {
+    std::lock_guard<std::mutex> lock(machine->mutex);
+    machine->define(number, root);
 }
 
 int64_t sgrt_is_alive(Machine* machine, int32_t root) {

@@ -134,7 +134,7 @@ public:
     size_t num_nodes() const { return nodes_.size(); }
 
     // Expressions (program.cc).
-    Id build(const uint8_t* program, size_t size);
+    Id build(const uint8_t* program, size_t size, std::vector<Id>& results);
     void define(int32_t number, Id target);
     Id unfold(Id id);
 
@@ -242,7 +242,8 @@ private:
     bool is_split_known(Id head, const Bits& following) const;
     void split_plainly(Split& out, const Bits& following);
     bool split_from_base(Split& out, const Bits& following);
-    bool split_by_slices(Id head, const Bits& following, Split& out);
+    bool split_by_slices(Split& out, const Bits& following);
+    bool split_by_parts(Split& out, const Bits& following);
     Id capped(Id head);
     Id unbounded(Id id, int64_t& lowest);
     void ensure_end_index(Split& split);
@@ -279,11 +280,11 @@ private:
     std::unordered_map<Id, Id> capped_;
     struct Slices {
         bool is_simple = true;
-        std::vector<uint16_t> count;                    // by token: bodies begun; 0: not inside
-        std::vector<std::vector<uint32_t>> rows;        // by bound; empty: not built
+        std::vector<std::vector<uint32_t>> rows;        // by bound: tokens that begin no more bodies
     };
     std::unordered_map<Id, std::unique_ptr<Slices>> slices_;
     Slices& slices(Id body);
+    int64_t bodies_left(Id id, Id body);
     std::vector<std::unique_ptr<NodeMask>> masks_;
     std::vector<Id> stacks_[5];
     std::vector<Id> missing_[5];

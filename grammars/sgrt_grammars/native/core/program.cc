@@ -8,7 +8,7 @@ namespace {
 
 enum Operation : uint8_t {
     OP_EMPTY, OP_LITERAL, OP_SET, OP_CONCATENATION, OP_ALTERNATION, OP_REPETITION, OP_INTERSECTION,
-    OP_COMPLEMENT, OP_DEFERRED, OP_SPECIAL, OP_SCOPE, OP_DISTINCT_BYTES, OP_DISTINCT_JSON, OP_AGAIN,
+    OP_COMPLEMENT, OP_DEFERRED, OP_SPECIAL, OP_SCOPE, OP_DISTINCT_BYTES, OP_DISTINCT_JSON, OP_AGAIN, OP_NODE,
 };
 
 struct Reader {
@@ -113,9 +113,9 @@ Id repeated(Machine& machine, Reader& reader, Id body) {
 
 }  // namespace
 
-Id Machine::build(const uint8_t* program, size_t size) {
+Id Machine::build(const uint8_t* program, size_t size, std::vector<Id>& results) {
     Reader reader{program, program + size};
-    std::vector<Id> stack, results;
+    std::vector<Id> stack;
     while (reader.at < reader.end) {
         const uint8_t operation = reader.number<uint8_t>();
         Id result = EMPTY_ID;
@@ -146,6 +146,12 @@ Id Machine::build(const uint8_t* program, size_t size) {
                 const uint32_t index = reader.number<uint32_t>();
                 if (index >= results.size()) throw InvalidExpression("a program refers forward");
                 stack.push_back(results[index]);
+                continue;
+            }
+            case OP_NODE: {
+                const int32_t id = reader.number<int32_t>();
+                if (id < 0 || size_t(id) >= nodes_.size()) throw InvalidExpression("a program names no node");
+                stack.push_back(id);
                 continue;
             }
             default: throw InvalidExpression("a program has an unknown operation");

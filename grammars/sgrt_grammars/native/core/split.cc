@@ -37,9 +37,11 @@ Split& Machine::split(Id head, const Bits& following) {
         made->ends = base.ends;
         made->residual = base.residual;
         made->base = &base;
-    } else if (!split_by_slices(head, following, *made)) {
+    } else {
         made->head = head;
-        if (!split_from_base(*made, following)) split_plainly(*made, following);
+        if (!split_by_parts(*made, following) && !split_by_slices(*made, following) &&
+            !split_from_base(*made, following))
+            split_plainly(*made, following);
     }
     mask_bytes_ += made->row.size() * 4;
     return *(splits_[key] = std::move(made));
@@ -52,8 +54,7 @@ struct Machine::SplitWalk {
     std::vector<int32_t> leaving;
     std::unordered_set<Id> ends;
 
-    void run(Machine& m, int32_t at, int32_t end) {
-        const Trie& trie = m.trie;
+    void run(Machine& m, const Trie& trie, int32_t at, int32_t end) {
         std::vector<Id> states(size_t(trie.max_depth) + 1, out.head);
         std::vector<uint8_t> nullable(states.size(), m.is_nullable(out.head));
         int32_t covered = at;   // everything before it is in `leaving` already
@@ -96,9 +97,36 @@ struct Machine::SplitWalk {
 void Machine::split_plainly(Split& out, const Bits& following) {
     out.row.assign(size_t(words), 0);
     SplitWalk walk{out, following, {}, {}};
-    walk.run(*this, 0, trie.size);
+    walk.run(*this, trie, 0, trie.size);
     walk.finish();
     out.residual = residual_trie(std::move(walk.leaving));
+}
+
+// A head in parts: of options the union; of a sequence what stays in its first part, and what leaves that walked on.
+bool Machine::split_by_parts(Split& out, const Bits& following) {
+    const Node& n = node(out.head);
+    if (n.kind != CONCATENATION && n.kind != ALTERNATION) return false;
+    SplitWalk walk{out, following, {}, {}};
+    if (n.kind == CONCATENATION) {
+        first(n.a);
+        if (node(n.a).only_symbol >= 0) return false;
+        Split& inner = split(n.a, first(n.b));
+        out.row = inner.row;
+        for (Id end : inner.ends) walk.ends.insert(concatenation(end, n.b));
+        walk.run(*this, *inner.residual, 0, inner.residual->size);
+        out.base = &inner;
+    } else {
+        out.row.assign(size_t(words), 0);
+        for (int32_t i = 0; i < n.count; i++) {
+            Split& option = split(n.parts[i], following);
+            for (size_t w = 0; w < out.row.size(); w++) out.row[w] |= option.row[w];
+            walk.ends.insert(option.ends.begin(), option.ends.end());
+            walk.leaving.insert(walk.leaving.end(), option.residual->tokens.begin(), option.residual->tokens.end());
+        }
+    }
+    walk.finish();
+    out.residual = residual_trie(std::move(walk.leaving));
+    return true;
 }
 
 // A head whose derivatives are another's but for a few bytes: copy that one's row and walk those bytes again.
@@ -131,7 +159,7 @@ bool Machine::split_from_base(Split& out, const Bits& following) {
             const int32_t token = trie.tokens[size_t(i)];
             out.row[size_t(token) >> 5] &= ~(1u << (token & 31));
         }
-        walk.run(*this, at, end);
+        walk.run(*this, trie, at, end);
     }
     walk.finish();
     out.patched = std::move(patched);
@@ -146,28 +174,28 @@ bool Machine::split_from_base(Split& out, const Bits& following) {
 }
 
 // Counted heads near their bound: tokens by the number of bodies they begin, from one walk for each body.
-bool Machine::split_by_slices(Id head, const Bits& following, Split& out) {
-    const Node& n = node(head);
-    if (n.kind != REPETITION || n.high == UNBOUNDED || n.high > horizon_ + COUNT_MARGIN || n.low > n.high) return false;
+bool Machine::split_by_slices(Split& out, const Bits& following) {
+    const Node& n = node(out.head);
+    if (n.kind != REPETITION || n.high == UNBOUNDED || n.high > horizon_ + COUNT_MARGIN) return false;
     Slices& found = slices(n.a);
     if (!found.is_simple) return false;
-    const size_t bound = size_t(std::min<int64_t>(n.high, horizon_ + 1));
-    if (found.rows[bound].empty()) {
-        std::vector<uint32_t> row(size_t(words), 0);
-        for (int32_t token = 0; token < vocabulary.size; token++) {
-            const uint16_t count = found.count[size_t(token)];
-            if (count && count <= bound) set_bit(row, token);
-        }
-        mask_bytes_ += row.size() * 4;
-        found.rows[bound] = std::move(row);
-    }
-    out.head = head;
-    out.row = found.rows[bound];
-    const Id base = repetition(n.a, n.low, UNBOUNDED);
-    out.residual = split(base, following).residual;
+    out.row = found.rows[size_t(std::min<int64_t>(n.high, horizon_ + 1))];
+    out.residual = split(repetition(n.a, n.low, UNBOUNDED), following).residual;
     for (int64_t used = 0; used <= n.high; used++)
         out.ends.push_back(repetition(n.a, std::max<int64_t>(0, n.low - used), n.high - used));
     return true;
+}
+
+// How many more bodies a state of the counted walk may begin; -1 where that is not one number.
+int64_t Machine::bodies_left(Id id, Id body) {
+    const Node* n = &node(id);
+    while (n->kind == CONCATENATION) n = &node(n->b);
+    if (n->kind == REPETITION && n->a == body && n->low == 0) return n->high;
+    if (n->kind != ALTERNATION) return -1;
+    const int64_t left = bodies_left(n->parts[0], body);
+    for (int32_t i = 1; i < n->count; i++)
+        if (bodies_left(n->parts[i], body) != left) return -1;
+    return left;
 }
 
 Machine::Slices& Machine::slices(Id body) {
@@ -175,21 +203,22 @@ Machine::Slices& Machine::slices(Id body) {
     if (found != slices_.end()) return *found->second;
     auto made = std::make_unique<Slices>();
     const int64_t top = horizon_ + 1;
-    made->count.assign(size_t(vocabulary.size), 0);
-    made->rows.resize(size_t(top) + 1);
+    std::vector<std::vector<int32_t>> by_count(size_t(top) + 1);
     made->is_simple = !is_nullable(body);
     Walk walk(*this);
     if (made->is_simple)
         walk.run(repetition(body, 0, top), trie, INT64_MAX, [&](int32_t at, Place target, uint8_t) {
-            const Node& n = node(walk.whole(target));
-            const Node& counted = n.kind == CONCATENATION ? node(n.b) : n;
-            if (counted.kind != REPETITION || counted.a != body || counted.low != 0) {
-                made->is_simple = false;
-                return;
-            }
+            const int64_t left = bodies_left(target.tail < 0 ? target.head : target.tail, body);
+            if (left < 0) made->is_simple = false;
             for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(at) + 1]; i++)
-                made->count[size_t(trie.tokens[size_t(i)])] = uint16_t(top - counted.high);
+                if (left >= 0) by_count[size_t(top - left)].push_back(trie.tokens[size_t(i)]);
         });
+    std::vector<uint32_t> row(size_t(words), 0);
+    for (const auto& tokens : by_count) {
+        for (int32_t token : tokens) set_bit(row, token);
+        made->rows.push_back(row);
+    }
+    mask_bytes_ += made->rows.size() * row.size() * 4;
     return *(slices_[body] = std::move(made));
 }
 
@@ -222,14 +251,17 @@ Id Machine::capped(Id head) {
     return capped_[head] = result;
 }
 
-// An intersection whose counted parts have lost their bounds; `lowest` becomes the least of those.
+// The same with no bounds on what is counted; `lowest` becomes the least of those taken away.
 Id Machine::unbounded(Id id, int64_t& lowest) {
     const Node& n = node(id);
     if (n.kind == REPETITION && n.high != UNBOUNDED && n.high > horizon_) {
         lowest = std::min(lowest, n.high);
         return repetition(n.a, n.low, UNBOUNDED);
     }
-    if (n.kind == CONCATENATION) return concatenation(n.a, unbounded(n.b, lowest));
+    if (n.kind == CONCATENATION) {
+        const Id tail = unbounded(n.b, lowest);
+        return concatenation(unbounded(n.a, lowest), tail);
+    }
     if (n.kind != INTERSECTION && n.kind != ALTERNATION) return id;
     std::vector<Id> parts(n.parts, n.parts + n.count);
     for (Id& part : parts) part = unbounded(part, lowest);

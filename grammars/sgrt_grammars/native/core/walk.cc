@@ -5,7 +5,8 @@
 
 namespace sgrt {
 
-constexpr int64_t DENSE = 3000;
+constexpr int64_t DENSE = 3000;     // trie nodes after which a walk gives up and splits the node instead
+constexpr int MANY_BYTES = 64;      // first bytes of a head that is evidently dense
 
 static void sort_in(const Walk& walk, const Trie& trie, int32_t at, Place target, uint8_t flags, NodeMask& mask) {
     const Tightness tight = walk.tightness(target);
@@ -50,7 +51,8 @@ void Machine::compute_mask(Id id, NodeMask& mask) {
     reset();
     const Node& n = node(id);
     bool is_done = false;
-    if (!(n.kind == CONCATENATION && node(n.a).regular && is_split_known(n.a, first(n.b)))) {
+    const bool is_pair = n.kind == CONCATENATION && !n.regular && node(n.a).regular;
+    if (!(is_pair && (first(n.a).count() > MANY_BYTES || is_split_known(n.a, first(n.b))))) {
         Walk walk(*this);
         is_done = walk.run(id, trie, DENSE, [&](int32_t at, Place target, uint8_t flags) {
             sort_in(walk, trie, at, target, flags, mask);
@@ -86,12 +88,17 @@ void Machine::add_dense(Id id, NodeMask& mask) {
         return;
     }
     const Trie* rest = &trie;
-    if (n.kind == CONCATENATION && node(n.a).regular && node(n.a).kind != LITERAL) {
-        Split& parts = split(n.a, first(n.b));
-        if (!has_tight_end(n.a, parts, n.b)) {
-            for (size_t i = 0; i < mask.row.size(); i++) mask.row[i] |= parts.row[i];
-            mask.dense.push_back({&parts, n.a, n.b, {}, {}});
-            rest = parts.residual;
+    const bool is_pair = n.kind == CONCATENATION && !n.regular && node(n.a).regular;
+    if (n.regular || is_pair) {
+        const Id head = is_pair ? n.a : id, tail = is_pair ? n.b : EMPTY_ID;
+        first(head);
+        if (node(head).only_symbol < 0) {
+            Split& parts = split(head, first(tail));
+            if (!has_tight_end(head, parts, tail)) {
+                for (size_t i = 0; i < mask.row.size(); i++) mask.row[i] |= parts.row[i];
+                mask.dense.push_back({&parts, head, tail, {}, {}});
+                rest = parts.residual;
+            }
         }
     }
     Walk walk(*this);

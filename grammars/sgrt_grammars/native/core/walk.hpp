@@ -59,7 +59,7 @@ struct Walk {
 
     Place apart(Id id) const {
         const Node& n = machine.node(id);
-        return n.kind == CONCATENATION && machine.node(n.a).regular ? Place{n.a, n.b} : Place{id, -1};
+        return n.kind == CONCATENATION && !n.regular && machine.node(n.a).regular ? Place{n.a, n.b} : Place{id, -1};
     }
 
     Id whole(Place place) const {
