@@ -79,8 +79,14 @@ struct AttentionBuffers {
     float* partials;
 };
 
-void attend(const AttentionShape& shape, const AttentionPlan& plan, const AttentionItem& item, int kv_head,
-            const AttentionBuffers& buffers, float* scratch);
+// One item for the kv heads [first_head, last_head).
+void attend(const AttentionShape& shape, const AttentionPlan& plan, const AttentionItem& item, int first_head,
+            int last_head, const AttentionBuffers& buffers, float* scratch);
+
+// How an item's kv heads are cut into shares: all together where there are items enough for everybody.
+inline int heads_per_share(const AttentionShape& shape, const AttentionPlan& plan, int threads) {
+    return static_cast<int>(plan.items.size()) >= 4 * threads ? shape.kv_heads : 1;
+}
 
 // Merge the partials of one row into out[heads * head_dim].
 void merge_partials(const AttentionShape& shape, const AttentionPlan& plan, int token, float* partials, float* out);

@@ -126,9 +126,11 @@ int32_t sgrt_paged_attention(void* team, const SgrtAttention* call) {
         const AttentionBuffers buffers{query.data(), width,       c.keys, c.values,
                                        c.page_table, c.max_pages, c.out,  partials.data()};
         threads.run([&](int thread) {
-            const int shares = static_cast<int>(plan.items.size()) * c.kv_heads;
+            const int heads = heads_per_share(shape, plan, threads.size()), parts = c.kv_heads / heads;
+            const int shares = static_cast<int>(plan.items.size()) * parts;
             for (int share; (share = threads.claim(thread, shares)) != ThreadTeam::kNone;) {
-                attend(shape, plan, plan.items[static_cast<size_t>(share / c.kv_heads)], share % c.kv_heads, buffers,
+                const int first = share % parts * heads;
+                attend(shape, plan, plan.items[static_cast<size_t>(share / parts)], first, first + heads, buffers,
                        scratch[static_cast<size_t>(thread)].data());
             }
             threads.barrier(thread);

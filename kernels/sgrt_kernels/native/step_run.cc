@@ -225,10 +225,12 @@ void StepRun::attend_all(int thread, int layer) {
     const AttentionBuffers buffers{qkv_,           qkv_width_,      step_.keys[layer], step_.values[layer],
                                    step_.page_table, step_.max_pages, attended_,         partials_};
     float* scratch = decoder_.own_[static_cast<size_t>(thread)]->scratch.floats(attention_scratch(shape_));
-    const int shares = static_cast<int>(plan.items.size()) * model_.kv_heads;
+    const int heads = heads_per_share(shape_, plan, team_.size()), parts = shape_.kv_heads / heads;
+    const int shares = static_cast<int>(plan.items.size()) * parts;
     for (int share; (share = team_.claim(thread, shares)) != ThreadTeam::kNone;) {
-        const AttentionItem& item = plan.items[static_cast<size_t>(share / model_.kv_heads)];
-        attend(shape_, plan, item, share % model_.kv_heads, buffers, scratch);
+        const AttentionItem& item = plan.items[static_cast<size_t>(share / parts)];
+        const int first = share % parts * heads;
+        attend(shape_, plan, item, first, first + heads, buffers, scratch);
     }
     team_.barrier(thread);
 }
