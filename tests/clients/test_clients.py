@@ -1,0 +1,79 @@
+"""Client libraries against a server, each in an environment of its own (they ask for different versions).
+
+Environments are made once under SGRT_CLIENTS, by default in the user's cache directory.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from scripted_engine import saying, scripted_engine
+from server_client import listening
+
+from sgrt.server.app import create_app
+from sgrt.server.config import ServerConfig
+
+HOME = Path(os.environ.get("SGRT_CLIENTS", Path.home() / ".cache" / "sgrt-clients"))
+SCRIPTS = Path(__file__).parent / "scripts"
+CALL = '<tool_call>\n{"name": "look_up", "arguments": {"city":"Bern","days":3}}\n</tool_call>'
+
+
+def environment(package: str) -> Path:
+    """The Python of an environment with `package` in it."""
+    home = HOME / package
+    python = home / ("Scripts" if os.name == "nt" else "bin") / "python"
+    marker = home / "ready"
+    if not marker.exists():
+        venv.create(home, with_pip=True, clear=True)
+        install = [str(python), "-m", "pip", "install", "-q", package]
+        done = subprocess.run(install, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode != 0:
+            pytest.skip(f"{package} cannot be installed here: {done.stderr.strip().splitlines()[-1:]}")
+        marker.touch()
+    return python
+
+
+@pytest.fixture(scope="module")
+def urls() -> Iterator[tuple[str, str]]:
+    """A server that wants to say a text, and one that wants to call a tool."""
+    config = ServerConfig(model_names=("stub",))
+    with (
+        scripted_engine(saying("héllo wörld 🌍")) as talking,
+        scripted_engine(saying(CALL)) as calling,
+        listening(create_app(talking, config)) as text_url,
+        listening(create_app(calling, config)) as call_url,
+    ):
+        yield text_url, call_url
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("package", "script"),
+    [
+        ("openai", "openai_client.py"),
+        ("instructor", "instructor_client.py"),
+        ("langchain-openai", "langchain_client.py"),
+    ],
+)
+def test_a_client_library_gets_what_it_asks_for(package: str, script: str, urls: tuple[str, str]) -> None:
+    done = subprocess.run(
+        [str(environment(package)), str(SCRIPTS / script), *urls],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, "PYTHONPATH": "", "NO_PROXY": "127.0.0.1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+
+
+def test_the_scripts_are_python() -> None:
+    for script in SCRIPTS.glob("*.py"):
+        compile(script.read_text(encoding="utf-8"), str(script), "exec")
+    assert sys.version_info >= (3, 11)
