@@ -88,7 +88,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("cases", type=Path, nargs="+", help="JSON files of cases")
     parser.add_argument(
-        "--tokenizer", type=Path, action="append", default=[], help="a tokenizer.json to try as well (repeatable)"
+        "--tokenizer",
+        type=Path,
+        action="append",
+        default=[],
+        help="a tokenizer.json to try as well (repeatable)",
     )
     parser.add_argument("--whitespace", choices=[mode.value for mode in Whitespace], default="flexible")
     parser.add_argument("--order", choices=[order.value for order in PropertyOrder], default="any")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from sgrt_grammars.expression import EMPTY_TEXT, Concatenation, Expression, Literal, Scope
 from sgrt_grammars.regex.spelling import alternation
@@ -14,11 +14,27 @@ from sgrt_grammars.schema.object_text import ObjectText, Progress
 
 @dataclass(slots=True, kw_only=True)
 class AnyOrderText(ObjectText):
-    """Members and free keys mixed: which members stand already is part of the state."""
+    """Members and free keys mixed: which members stand already, as bits, is part of the state."""
+
+    _required: int = field(init=False)
+    _impossible: int = field(init=False)
+    _implied: list[tuple[int, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        ObjectText.__post_init__(self)
+        self._required = self._bits(self.shape.required)
+        self._impossible = self._bits(name for name, one in self.shape.members.items() if one.value == NEVER)
+        self._implied = [
+            (self._bits([one.trigger]), self._bits(one.needed)) for one in self.shape.implications
+        ]
+
+    def _bits(self, names: Iterable[str]) -> int:
+        places = {name: index for index, name in enumerate(self._names)}
+        return sum(1 << places[name] for name in names)
 
     def expression(self) -> Expression:
         """The whole object, with its braces. One scope holds all its free keys."""
-        start = Progress(counts=(0,) * len(self.shape.counts))
+        start = Progress(0, 0, (0,) * len(self.shape.counts))
         options = [self._keys(start)]
         if self._may_end(start):
             options.append(EMPTY_TEXT)
@@ -28,43 +44,35 @@ class AnyOrderText(ObjectText):
         return Concatenation((Literal(b"{"), space(self.values.whitespace), inside, Literal(b"}")))
 
     def _members(self, progress: Progress) -> Iterator[tuple[str, Formula, Progress]]:
+        size = self._grown(progress.size)
+        barred = progress.written | self._impossible
         for index, name in enumerate(self._names):
-            value = self.shape.members[name].value
-            if progress.written >> index & 1 or value == NEVER:
+            if barred >> index & 1:
                 continue
-            after = replace(progress, written=progress.written | 1 << index, size=self._grown(progress.size))
-            missing = self._missing(after)
-            if not self._has_room(progress.size + 1 + len(missing)) or self._is_impossible(missing):
+            written = progress.written | 1 << index
+            missing = self._missing(written)
+            if missing & self._impossible or not self._has_room(progress.size + 1 + missing.bit_count()):
                 continue
-            for formula, counts in self._counted(name, value, progress.counts):
-                yield name, formula, replace(after, counts=counts)
+            for formula, counts in self._counted(name, self.shape.members[name].value, progress.counts):
+                yield name, formula, Progress(0, size, counts, written=written)
 
-    def _missing(self, progress: Progress) -> frozenset[str]:
+    def _missing(self, written: int) -> int:
         """Members that must still come: required ones and those that present triggers need."""
-        missing = {name for index, name in enumerate(self._names) if self._must_come(index, name, progress)}
-        for one in self.shape.implications:
-            if self._is_written(one.trigger, progress):
-                missing |= {name for name in one.needed if not self._is_written(name, progress)}
-        return frozenset(missing)
-
-    def _must_come(self, index: int, name: str, progress: Progress) -> bool:
-        return name in self.shape.required and not progress.written >> index & 1
-
-    def _is_written(self, name: str, progress: Progress) -> bool:
-        return bool(progress.written >> self._places[name] & 1)
-
-    def _is_impossible(self, missing: frozenset[str]) -> bool:
-        return any(self.shape.members[name].value == NEVER for name in missing)
+        missing = self._required
+        for trigger, needed in self._implied:
+            if written & trigger:
+                missing |= needed
+        return missing & ~written
 
     def _may_leave_members(self, progress: Progress) -> bool:
-        return not self._missing(progress)
+        return not self._missing(progress.written)
 
     def _free_options(self, progress: Progress) -> list[Expression]:
-        if not self._has_room(progress.size + 1 + len(self._missing(progress))):
+        if not self._has_room(progress.size + 1 + self._missing(progress.written).bit_count()):
             return []
         options: list[Expression] = []
         for space_ in self._key_spaces():
             for keys, value, counts in self._split_by_counters(space_, progress.counts):
-                after = replace(progress, size=self._grown(progress.size), counts=counts)
+                after = progress._replace(size=self._grown(progress.size), counts=counts)
                 options.append(Concatenation((self._entry(keys, value), self._after(after))))
         return options

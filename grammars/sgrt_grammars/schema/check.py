@@ -98,7 +98,9 @@ class Checker:
             targets = list(self._targets(visit, schema))
             pointer = visit.opened(self.document).pointer
             self.graph.add(visit.schema, pointer, schema, targets)
-            following += [_Visit(one.schema, None, (), 0, one) for one in targets if isinstance(one.schema, dict)]
+            following += [
+                _Visit(one.schema, None, (), 0, one) for one in targets if isinstance(one.schema, dict)
+            ]
         return following
 
     def _draft(self, visit: _Visit) -> Draft:

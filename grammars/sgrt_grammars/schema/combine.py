@@ -28,7 +28,9 @@ def combine(
                 seen.add(formula)
                 stack.append(formula)
         if len(seen) > MAX_COMBINATIONS:
-            raise CompileLimitExceeded(f"more than {MAX_COMBINATIONS} combinations of subschemas", limit="subschemas")
+            raise CompileLimitExceeded(
+                f"more than {MAX_COMBINATIONS} combinations of subschemas", limit="subschemas"
+            )
 
 
 def pointer_of(formula: Formula) -> str:

@@ -83,7 +83,9 @@ class InPlaceGraph:
         if vertex is not None:
             return vertex.alternatives
         values = schema.get("enum") if isinstance(schema, dict) else None
-        return max(1, sum(isinstance(value, dict | list) for value in values) if isinstance(values, list) else 1)
+        return max(
+            1, sum(isinstance(value, dict | list) for value in values) if isinstance(values, list) else 1
+        )
 
     @property
     def risky(self) -> list[str]:
@@ -145,4 +147,6 @@ def _type_of(value: object) -> str:
         return "boolean"
     if is_number(value):
         return "number"
-    return {str: "string", list: "array"}.get(type(value), "object")
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"

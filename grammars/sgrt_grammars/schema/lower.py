@@ -64,6 +64,22 @@ def object_expression(constraint: JsonObject) -> Expression:
     return schema_expression(JsonSchema(text=_FREE_OBJECT, whitespace=constraint.whitespace))
 
 
+class Key:
+    """Content that names a language. Its hash is computed once, as it is part of many other keys."""
+
+    __slots__ = ("_content", "_hash")
+
+    def __init__(self, content: tuple[Hashable, ...]) -> None:
+        self._content = content
+        self._hash = hash(content)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Key) and self._content == other._content)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Writer:
     """Writes the values of one document."""
@@ -82,7 +98,7 @@ class _Writer:
     def value(self, formula: Formula) -> Expression:
         """Every value that satisfies a formula, built when it is reached."""
         digest = _ANY_DOCUMENT if formula in (ALWAYS, NEVER) else self.evaluator.document.digest
-        key = (digest, self.whitespace, self.order, formula)
+        key = Key((digest, self.whitespace, self.order, formula))
         return Deferred(key, partial(self._build, formula, key))
 
     def shape(self, formula: Formula) -> Shape:

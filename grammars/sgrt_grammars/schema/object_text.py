@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from sgrt_grammars.errors import CompileLimitExceeded
 from sgrt_grammars.expression import (
@@ -32,19 +33,18 @@ MAX_RULES = 8
 """Overlapping patterns split the keys into up to 2^MAX_RULES parts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """How far an object was written.
 
-    `index`: members before it are written or passed over. `size`: properties so far, as far as a bound cares.
-    `marks`: present keys that an implication looks at. `counts`: of the shape's counters.
+    `place`: members before it are written or passed over. `size`: properties so far, as far as a bound cares.
+    `counts`: of the shape's counters. `marks`: present keys that an implication looks at.
     `written`: the members that stand already, by bits, where the order is free.
     """
 
-    index: int = 0
-    size: int = 0
+    place: int
+    size: int
+    counts: tuple[int, ...]
     marks: frozenset[str] = frozenset()
-    counts: tuple[int, ...] = ()
     written: int = 0
 
 
@@ -64,14 +64,13 @@ class ObjectText:
     key: Hashable
     values: Values
     _names: list[str] = field(init=False)
-    _places: dict[str, int] = field(init=False)
     _required_after: list[int] = field(init=False)
     _watched: frozenset[str] = field(init=False)
     _spaces: list[KeySpace] | None = field(init=False, default=None)
+    _beginnings: dict[tuple[str, Formula], Expression] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._names = list(self.shape.members)
-        self._places = {name: index for index, name in enumerate(self._names)}
         involved = {name for one in self.shape.implications for name in (one.trigger, *one.needed)}
         self._watched = frozenset(involved)
         self._required_after = [0] * (len(self._names) + 1)
@@ -82,7 +81,7 @@ class ObjectText:
 
     def expression(self) -> Expression:
         """The whole object, with its braces."""
-        start = Progress(counts=(0,) * len(self.shape.counts))
+        start = Progress(0, 0, (0,) * len(self.shape.counts))
         options = [self._keys(start)]
         if self._may_end(start):
             options.append(EMPTY_TEXT)
@@ -106,24 +105,32 @@ class ObjectText:
 
     def _keys(self, progress: Progress) -> Expression:
         """A key must come now."""
-        between = colon(self.values.whitespace)
         options: list[Expression] = [
-            Concatenation((Literal(quoted(name)), between, self.values.value(value), self._after(after)))
+            Concatenation((self._member(name, value), self._after(after)))
             for name, value, after in self._members(progress)
         ]
         return alternation(options + self._free_options(progress))
 
+    def _member(self, name: str, value: Formula) -> Expression:
+        """A key with its value; written once, whatever surrounds it."""
+        found = self._beginnings.get((name, value))
+        if found is None:
+            between = colon(self.values.whitespace)
+            found = Concatenation((Literal(quoted(name)), between, self.values.value(value)))
+            self._beginnings[name, value] = found
+        return found
+
     def _members(self, progress: Progress) -> Iterator[tuple[str, Formula, Progress]]:
         """The members that may be written now: all up to the first that must not be passed over."""
         pending = self._pending(progress)
-        for index in range(progress.index, len(self._names)):
+        for index in range(progress.place, len(self._names)):
             name = self._names[index]
             value = self.shape.members[name].value
             if value != NEVER and self._fits(progress, index, name):
                 marks = progress.marks | {name} if name in self._watched else progress.marks
-                after = replace(progress, index=index + 1, size=self._grown(progress.size), marks=marks)
+                size = self._grown(progress.size)
                 for formula, counts in self._counted(name, value, progress.counts):
-                    yield name, formula, replace(after, counts=counts)
+                    yield name, formula, Progress(index + 1, size, counts, marks)
             if name in self.shape.required or name in pending:
                 return
 
@@ -159,6 +166,8 @@ class ObjectText:
         self, name: str, value: Formula, counts: tuple[int, ...]
     ) -> Iterator[tuple[Formula, tuple[int, ...]]]:
         """The member's formula for every way in which the counters may count it."""
+        if not counts:
+            return iter(((value, ()),))
         found: list[tuple[Formula, tuple[int, ...]]] = [(value, ())]
         for one, count in zip(self.shape.counts, counts, strict=True):
             ways = _ways(one, count) if contains(one.keys, name) else [(ALWAYS, count)]
@@ -170,7 +179,7 @@ class ObjectText:
         return ((formula, after) for formula, after in found if formula != NEVER)
 
     def _may_leave_members(self, progress: Progress) -> bool:
-        return self._required_after[progress.index] == 0 and not self._pending(progress)
+        return self._required_after[progress.place] == 0 and not self._pending(progress)
 
     def _may_end(self, progress: Progress) -> bool:
         pairs = zip(self.shape.counts, progress.counts, strict=True)
@@ -185,7 +194,7 @@ class ObjectText:
         is_reached = self._may_leave_members(progress) and self._has_room(progress.size + 1)
         if not is_reached or not self._key_spaces():
             return []
-        start = replace(progress, index=len(self._names), marks=frozenset())
+        start = Progress(len(self._names), progress.size, progress.counts)
         return [Deferred((self.key, "free", start), partial(self._build_free, start))]
 
     def _build_free(self, progress: Progress) -> Expression:
@@ -209,7 +218,7 @@ class ObjectText:
         options: list[Expression] = []
         for space_ in self._key_spaces():
             for keys, value, counts in self._split_by_counters(space_, progress.counts):
-                after = replace(progress, size=self._grown(progress.size), counts=counts)
+                after = progress._replace(size=self._grown(progress.size), counts=counts)
                 options.append(Concatenation((self._entry(keys, value), self._after_free(after))))
         return alternation(options)
 
