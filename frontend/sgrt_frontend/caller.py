@@ -11,6 +11,9 @@ from typing import Protocol
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.call import Call, Chunk, Finish, Origin, Score, TokenInfo
 from sgrt_frontend.errors import BackendError, DeadlineExceeded
+from sgrt_frontend.expression import Value
+from sgrt_frontend.gen import Gen
+from sgrt_frontend.select import Select
 from sgrt_frontend.slot import Meta, Sample
 
 OnChunk = Callable[[Chunk], None]
@@ -18,10 +21,11 @@ OnChunk = Callable[[Chunk], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """The outputs of a call and how long it took."""
+    """The outputs of a call and how long it took. A planned call gives `values` instead of text to parse."""
 
     samples: tuple[Sample, ...]
     seconds: float
+    values: tuple[Value, ...] = ()
 
 
 ScoreTokens = Callable[[Sequence[int], Sequence[Sequence[int]]], Awaitable[list[Score]]]
@@ -31,11 +35,11 @@ Decide = Callable[[Call, ScoreTokens], Awaitable[tuple[Generated, Meta]]]
 class Caller(Protocol):
     """Answers the calls of a run."""
 
-    async def generate(self, call: Call, on_chunk: OnChunk | None) -> Generated:
-        """Run a call to its end, telling `on_chunk` of every piece."""
+    async def generate(self, gen: Gen[Value], call: Call, on_chunk: OnChunk | None) -> Generated:
+        """Run the call of `gen` to its end, telling `on_chunk` of every piece."""
         ...
 
-    async def select(self, call: Call, decide: Decide) -> tuple[Generated, Meta]:
+    async def select(self, select: Select, call: Call, decide: Decide) -> tuple[Generated, Meta]:
         """Make a selection: `decide` weighs the choices, given something that scores."""
         ...
 
@@ -81,7 +85,7 @@ class LiveCaller:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    async def generate(self, call: Call, on_chunk: OnChunk | None) -> Generated:
+    async def generate(self, gen: Gen[Value], call: Call, on_chunk: OnChunk | None) -> Generated:
         """Run a call to its end."""
         started = time.perf_counter()
         outputs = [_Output() for _ in range(call.sampling.n)]
@@ -107,7 +111,7 @@ class LiveCaller:
             if close is not None:
                 await close()
 
-    async def select(self, call: Call, decide: Decide) -> tuple[Generated, Meta]:
+    async def select(self, select: Select, call: Call, decide: Decide) -> tuple[Generated, Meta]:
         """Weigh the choices by scoring on the backend."""
         started = time.perf_counter()
         generated, meta = await decide(call, self._backend.score)

@@ -78,7 +78,7 @@ def expression_of(value: object) -> Expression:
     if isinstance(value, Expression):
         return value
     if isinstance(value, str):
-        return Constant(value)
+        return Constant(str.__str__(value))  # a plain str, also of a subclass
     if isinstance(value, AbstractContextManager):
         raise TypeError("a turn opened by `s.user()` is used with `with`; to append one, write `user(...)`")
     raise TypeError(

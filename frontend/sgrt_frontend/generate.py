@@ -62,7 +62,7 @@ class Generation:
             generated = await self._generated(seeded, before, healed)
             total = added(total, _call_usage(generated))
             seconds += generated.seconds
-            value, refusal = self._value(generated.samples, healed)
+            value, refusal = self._value(generated, healed)
             if refusal is None:
                 meta = Meta(usage=total, samples=generated.samples, attempts=attempt + 1, seconds=seconds)
                 return self._finished(before, value, meta)
@@ -74,7 +74,7 @@ class Generation:
         trace = self.run.trace
         started = trace.now()
         try:
-            generated = await self.run.caller.generate(call, self._on_chunk(healed))
+            generated = await self.run.caller.generate(self.gen, call, self._on_chunk(healed))
         except BaseException as error:
             trace.add(failed(self._record(call, before, started), error))
             raise
@@ -145,7 +145,10 @@ class Generation:
             return self.run.seed_of(self.place.label, attempt)
         return (own + attempt) % 2**63
 
-    def _value(self, samples: tuple[Sample, ...], healed: str) -> tuple[object, Exception | None]:
+    def _value(self, generated: Generated, healed: str) -> tuple[object, Exception | None]:
+        if generated.values:
+            return (list(generated.values) if self.gen.samples else generated.values[0]), None
+        samples = generated.samples
         try:
             shape = self.gen.shape
             values = [shape.parse(shape.visible(sample.text.removeprefix(healed))) for sample in samples]

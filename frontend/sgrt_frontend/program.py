@@ -19,6 +19,8 @@ from sgrt_frontend.execution import Body, Opened, execute, is_async, nest, open_
 from sgrt_frontend.history import current_history
 from sgrt_frontend.loop import LoopThread
 from sgrt_frontend.options import RunOptions, RunSettings, backend_of
+from sgrt_frontend.planning.plan import PlanOptions, ProgramPlan, opened, plan
+from sgrt_frontend.planning.units import Units
 from sgrt_frontend.run import Run
 from sgrt_frontend.sampling import SamplingOptions, sampling_params
 from sgrt_frontend.state import State
@@ -27,13 +29,14 @@ from sgrt_frontend.stream import AsyncStream, Stream
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 S_contra = TypeVar("S_contra", contravariant=True)
 
 Function = Callable[..., Any]
 Arguments = tuple[tuple[object, ...], dict[str, object]]
 
 
-class Program(Generic[P, R]):
+class Program(Generic[P, R_co]):
     """A program: a function of a State and arguments. Making one runs nothing.
 
     All arguments of `run` and its relatives are the body's own; how it runs is said by
@@ -68,7 +71,7 @@ class Program(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<program {self._function.__qualname__}>"
 
-    def __get__(self, receiver: object, owner: type) -> Program[P, R]:
+    def __get__(self, receiver: object, owner: type) -> Program[P, R_co]:
         """A program that is a class's attribute is a method: it takes the instance before the state."""
         if receiver is None:
             return self
@@ -76,7 +79,7 @@ class Program(Generic[P, R]):
 
     # How it runs
 
-    def with_options(self, **settings: Unpack[RunSettings]) -> Program[P, R]:
+    def with_options(self, **settings: Unpack[RunSettings]) -> Program[P, R_co]:
         """The program with other settings; see `RunSettings`.
 
         Raises:
@@ -84,14 +87,14 @@ class Program(Generic[P, R]):
         """
         return self._with(_merged(self._options, settings))
 
-    def on(self, backend: Backend) -> Program[P, R]:
+    def on(self, backend: Backend) -> Program[P, R_co]:
         """The program on a backend: `triage.on(engine).run(ticket)`."""
         return self._with(replace(self._options, backend=backend))
 
-    def _with(self, options: RunOptions) -> Program[P, R]:
+    def _with(self, options: RunOptions) -> Program[P, R_co]:
         return Program(self._function, options=options, bound=self._bound, receiver=self._receiver)
 
-    def bind(self, **arguments: object) -> Program[..., R]:
+    def bind(self, **arguments: object) -> Program[..., R_co]:
         """The program with some arguments fixed. Giving one of them again when running is an error.
 
         Raises:
@@ -109,7 +112,7 @@ class Program(Generic[P, R]):
 
     # Running
 
-    def run(self, *args: P.args, **kwargs: P.kwargs) -> State[R]:
+    def run(self, *args: P.args, **kwargs: P.kwargs) -> State[R_co]:
         """Run to the end and return the finished state. Works inside a running event loop too.
 
         Raises:
@@ -131,7 +134,7 @@ class Program(Generic[P, R]):
             thread.call(_finished(run))
         return state
 
-    async def arun(self, *args: P.args, **kwargs: P.kwargs) -> State[R]:
+    async def arun(self, *args: P.args, **kwargs: P.kwargs) -> State[R_co]:
         """Run to the end on the running event loop and return the finished state."""
         body = self._body_with(args, kwargs)
         run, state = open_run(body, self._options, backend_of(self._options))
@@ -139,7 +142,7 @@ class Program(Generic[P, R]):
             await execute(run, body, state, pool)
         return state
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> State[R]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> State[R_co]:
         """Inside another program: run beside it, in the same run, and return the state at once.
 
         Raises:
@@ -152,12 +155,12 @@ class Program(Generic[P, R]):
             )
         return nest(self._body_with(args, kwargs), parent)
 
-    def stream(self, *args: P.args, **kwargs: P.kwargs) -> Stream[R]:
+    def stream(self, *args: P.args, **kwargs: P.kwargs) -> Stream[R_co]:
         """Run, and iterate over events as they come: `with program.stream(x) as events: ...`."""
         body = self._body_with(args, kwargs)
         return Stream(body, self._options, backend_of(self._options))
 
-    def astream(self, *args: P.args, **kwargs: P.kwargs) -> AsyncStream[R]:
+    def astream(self, *args: P.args, **kwargs: P.kwargs) -> AsyncStream[R_co]:
         """Run on the running event loop, and iterate over events: `async with program.astream(x) as events`."""
         body = self._body_with(args, kwargs)
         return AsyncStream(body, self._options, backend_of(self._options))
@@ -169,7 +172,7 @@ class Program(Generic[P, R]):
         concurrency: int = 32,
         progress: bool | None = None,
         raise_errors: bool = True,
-    ) -> list[State[R]]:
+    ) -> list[State[R_co]]:
         """Run once per item: a mapping of keyword arguments or a tuple of positional ones.
 
         Every item runs to its end whatever happens to the others. States come back in the order of
@@ -188,7 +191,7 @@ class Program(Generic[P, R]):
         concurrency: int = 32,
         progress: bool | None = None,
         raise_errors: bool = True,
-    ) -> list[State[R]]:
+    ) -> list[State[R_co]]:
         """As `run_batch`, on the running event loop."""
         items = [_item(argument) for argument in arguments]
         return await self._batch(items).arun(
@@ -202,14 +205,46 @@ class Program(Generic[P, R]):
         concurrency: int = 32,
         progress: bool | None = None,
         raise_errors: bool = True,
-    ) -> list[State[R]]:
+    ) -> list[State[R_co]]:
         """As `run_batch`, for a program of one argument: run once per value."""
         items: list[Arguments] = [((value,), {}) for value in values]
         return self._batch(items).run(concurrency=concurrency, progress=progress, raise_errors=raise_errors)
 
-    def _batch(self, items: Sequence[Arguments]) -> Batch[R]:
+    def _batch(self, items: Sequence[Arguments]) -> Batch[R_co]:
         bodies = [self._body_with(args, kwargs) for args, kwargs in items]
         return Batch(self.name, bodies, self._options, backend_of(self._options))
+
+    def plan(self, *args: P.args, **kwargs: P.kwargs) -> ProgramPlan:
+        """The calls of a run and what they share, without a model; see `ProgramPlan`.
+
+        The body runs once per combination of decisions, with stand-ins for generated values. A tokenizer and
+        a chat template are needed: those of the program's backend.
+        """
+        return plan(
+            [self._body_with(args, kwargs)], backend_of(self._options), PlanOptions(), settings=self._options
+        )
+
+    def plan_batch(
+        self,
+        arguments: Iterable[Mapping[str, object] | tuple[object, ...]],
+        options: PlanOptions | None = None,
+    ) -> ProgramPlan:
+        """As `plan`, for the items of a batch."""
+        bodies = [self._body_with(*_item(argument)) for argument in arguments]
+        return plan(bodies, backend_of(self._options), options or PlanOptions(), settings=self._options)
+
+    def plan_open(self, **arguments: object) -> ProgramPlan:
+        """A plan for any text: parameters that are given no value and hold text are left open.
+
+        Raises:
+            InvalidRequest: a parameter without a value is no text.
+        """
+        units = Units()
+        given = {**self._bound, **arguments}
+        options = PlanOptions()
+        filled = opened(self._parameters(), given, units, options.open_text_tokens)
+        body = self._unbound_body((), filled)
+        return plan([body], backend_of(self._options), options, settings=self._options, units=units)
 
     # Arguments
 

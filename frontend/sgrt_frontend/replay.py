@@ -12,11 +12,14 @@ from sgrt_frontend.caller import Decide, Generated, OnChunk
 from sgrt_frontend.encoder import Encoder
 from sgrt_frontend.errors import BackendError, SgrtError
 from sgrt_frontend.execution import Body, execute, open_run
+from sgrt_frontend.expression import Value
+from sgrt_frontend.gen import Gen
 from sgrt_frontend.loop import LoopThread
 from sgrt_frontend.memo import Memo
 from sgrt_frontend.options import RunOptions
 from sgrt_frontend.program import Program
 from sgrt_frontend.rope import Rope
+from sgrt_frontend.select import Select
 from sgrt_frontend.slot import Meta
 from sgrt_frontend.spelling import Spelling
 from sgrt_frontend.state import State
@@ -81,7 +84,7 @@ class _TraceCaller:
         self.first: Divergence | None = None
         self._unknown: list[str] = []
 
-    async def generate(self, call: Call, on_chunk: OnChunk | None) -> Generated:
+    async def generate(self, gen: Gen[Value], call: Call, on_chunk: OnChunk | None) -> Generated:
         """The recorded outputs."""
         recorded = self._matched(call, CallKind.GENERATE)
         if on_chunk is not None:
@@ -90,7 +93,7 @@ class _TraceCaller:
                 on_chunk(Chunk(index=index, token_ids=sample.token_ids, text=sample.text, finish=finish))
         return Generated(samples=recorded.samples, seconds=recorded.seconds)
 
-    async def select(self, call: Call, decide: Decide) -> tuple[Generated, Meta]:
+    async def select(self, select: Select, call: Call, decide: Decide) -> tuple[Generated, Meta]:
         """The recorded choice."""
         recorded = self._matched(call, CallKind.SELECT)
         meta = Meta(

@@ -248,7 +248,7 @@ class Selection:
             sample.token_ids, sample.text, turn=place.turn, role=place.role, kind=PieceKind.GENERATED
         )
         self.run.add_usage(meta.usage)
-        self.slot.succeed(sample.text, meta)
+        self.slot.succeed(generated.values[0] if generated.values else sample.text, meta)
         if self.run.listener is not None:
             done = Done(variable=self.select.variable, label=self.place.label, value=sample.text, meta=meta)
             self.run.listener(done)
@@ -271,7 +271,7 @@ class Selection:
             )
 
         try:
-            generated, meta = await self.run.caller.select(call, self._decide)
+            generated, meta = await self.run.caller.select(self.select, call, self._decide)
         except BaseException as error:
             trace.add(failed(record(), error))
             raise

@@ -51,6 +51,22 @@ class Meta:
         return self.samples[0].logprobs
 
 
+class Planned:
+    """Base of stand-ins for values of any type; type checks of variables let them pass."""
+
+    __slots__ = ()
+
+
+class Deferred:
+    """Base of values that are decided when their variable is read; only plans have them."""
+
+    __slots__ = ()
+
+    def reveal(self) -> object:
+        """The value."""
+        raise NotImplementedError
+
+
 class Slot:
     """One variable. The run's loop sets it once; any thread may wait for it.
 
@@ -102,14 +118,14 @@ class Slot:
             ProgramError: the call that makes the variable failed.
         """
         try:
-            return self._future.result()
+            return _revealed(self._future.result())
         except BaseException as error:
             raise self._raised(error) from error
 
     async def get(self) -> object:
         """Await the value. Raises as `wait` does."""
         try:
-            return await asyncio.shield(asyncio.wrap_future(self._future))
+            return _revealed(await asyncio.shield(asyncio.wrap_future(self._future)))
         except BaseException as error:
             if not self._future.done():  # the waiting task was cancelled, not the variable
                 raise
@@ -137,3 +153,11 @@ class Slot:
         if isinstance(error, Cancelled):
             return Cancelled(f"{self.source}: {self._shown}: {error}")
         return self.blame()
+
+
+def _revealed(value: object) -> object:
+    if isinstance(value, Deferred):
+        return value.reveal()
+    if isinstance(value, list) and any(isinstance(item, Deferred) for item in value):
+        return [item.reveal() if isinstance(item, Deferred) else item for item in value]
+    return value

@@ -29,3 +29,15 @@ def caller_source() -> Source:
     if frame is None:
         return Source("<unknown>", 0)
     return Source(frame.f_code.co_filename, frame.f_lineno)
+
+
+def raised_at(error: BaseException) -> Source:
+    """The innermost line of an error's traceback that is not part of this package."""
+    found = Source("<unknown>", 0)
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith(_OWN_FOLDER):
+            found = Source(file, trace.tb_lineno)
+        trace = trace.tb_next
+    return found

@@ -10,7 +10,7 @@ from sgrt_frontend.errors import InvalidRequest
 from sgrt_frontend.expression import Value, Var
 from sgrt_frontend.gen import CallOptions, GenOptions, generation
 from sgrt_frontend.history import History
-from sgrt_frontend.slot import Meta, Slot
+from sgrt_frontend.slot import Meta, Planned, Slot
 from sgrt_frontend.source import caller_source
 
 T = TypeVar("T")
@@ -128,6 +128,6 @@ class Variables(History):
 
 
 def _checked(name: str, value: object, annotation: object) -> Value:
-    if isinstance(annotation, type) and not isinstance(value, annotation):
+    if isinstance(annotation, type) and not isinstance(value, annotation | Planned):
         raise TypeError(f"{name!r} is {type(value).__name__}, not {annotation.__name__}: {value!r}")
     return value

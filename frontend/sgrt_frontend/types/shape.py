@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
+import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from sgrt_frontend.errors import InvalidRequest
 from sgrt_frontend.types.json_schema import adapter_of, schema_of, schema_text
@@ -23,7 +24,7 @@ class ValueMismatch(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape(Generic[T]):
-    """The text of values of type T.
+    """The text of values of type T. `annotation` is the type as it was written (a mapping for a JSON Schema).
 
     `after` are characters of which one may follow the value: the constraint lets it pass, but it is no part
     of the value, the shown text or the state. `is_json` says that text is JSON, so that partial
@@ -31,11 +32,11 @@ class Shape(Generic[T]):
     """
 
     name: str
+    annotation: object
     constraint: Constraint | None
     parse: Callable[[str], T]
     after: str = ""
     is_json: bool = False
-    adapter: TypeAdapter[Any] | None = None
 
     def visible(self, text: str) -> str:
         """The text without the character that may follow the value. Such a character never stands in a value."""
@@ -57,7 +58,7 @@ def _then(ends: str) -> str:
 _INTEGER = r" ?-?(?:0|[1-9][0-9]{0,17})" + _then(_AFTER_INTEGER)
 _NUMBER = r" ?-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?" + _then(_AFTER_NUMBER)
 
-STRING: Shape[str] = Shape(name="str", constraint=None, parse=str)
+STRING: Shape[str] = Shape(name="str", annotation=str, constraint=None, parse=str)
 
 
 def shape_of(annotation: object) -> Shape[Any]:
@@ -74,13 +75,26 @@ def shape_of(annotation: object) -> Shape[Any]:
     if annotation is bool:
         return Shape(
             name="bool",
+            annotation=bool,
             constraint=Regex(pattern=" ?(?:true|false)"),
             parse=lambda text: text.strip() == "true",
         )
     if annotation is int:
-        return Shape(name="int", constraint=Regex(pattern=_INTEGER), parse=_integer, after=_AFTER_INTEGER)
+        return Shape(
+            name="int",
+            annotation=int,
+            constraint=Regex(pattern=_INTEGER),
+            parse=_integer,
+            after=_AFTER_INTEGER,
+        )
     if annotation is float:
-        return Shape(name="float", constraint=Regex(pattern=_NUMBER), parse=_number, after=_AFTER_NUMBER)
+        return Shape(
+            name="float",
+            annotation=float,
+            constraint=Regex(pattern=_NUMBER),
+            parse=_number,
+            after=_AFTER_NUMBER,
+        )
     if isinstance(annotation, Mapping):
         return _schema_shape(annotation)
     return _choice_shape(annotation) or _typed_shape(annotation)
@@ -95,7 +109,7 @@ def json_shape(annotation: object) -> Shape[Any]:
 
 def text_shape(constraint: Constraint) -> Shape[str]:
     """The shape of plain text under a constraint."""
-    return Shape(name="str", constraint=constraint, parse=str)
+    return Shape(name="str", annotation=str, constraint=constraint, parse=str)
 
 
 def _integer(text: str) -> int:
@@ -109,11 +123,11 @@ def _number(text: str) -> float:
 def _choice_shape(annotation: object) -> Shape[Any] | None:
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         members = {_member_text(member): member for member in annotation}
-        return _choice(annotation.__name__, members)
+        return _choice(annotation.__name__, annotation, members)
     if get_origin(annotation) is Literal:
         options = get_args(annotation)
         if all(isinstance(option, str) and option for option in options):
-            return _choice(str(annotation), {option: option for option in options})
+            return _choice(str(annotation), annotation, {option: option for option in options})
     return None
 
 
@@ -122,11 +136,27 @@ def _member_text(member: enum.Enum) -> str:
     return value if isinstance(value, str) and value else json.dumps(value, default=lambda _: member.name)
 
 
-def _choice(name: str, members: Mapping[str, object]) -> Shape[Any]:
-    return Shape(name=name, constraint=Choice(options=tuple(members)), parse=members.__getitem__)
+def _choice(name: str, annotation: object, members: Mapping[str, object]) -> Shape[Any]:
+    return Shape(
+        name=name, annotation=annotation, constraint=Choice(options=tuple(members)), parse=members.__getitem__
+    )
 
 
 def _typed_shape(annotation: object) -> Shape[Any]:
+    if isinstance(annotation, Hashable):
+        try:
+            return _kept_typed_shape(annotation)
+        except TypeError:  # hashable in name alone: Annotated with an unhashable part
+            pass
+    return _new_typed_shape(annotation)
+
+
+@functools.lru_cache(maxsize=256)
+def _kept_typed_shape(annotation: object) -> Shape[Any]:
+    return _new_typed_shape(annotation)
+
+
+def _new_typed_shape(annotation: object) -> Shape[Any]:
     adapter = adapter_of(annotation)
     name = getattr(annotation, "__name__", str(annotation))
 
@@ -138,7 +168,7 @@ def _typed_shape(annotation: object) -> Shape[Any]:
         return value
 
     constraint = JsonSchema(text=schema_text(schema_of(adapter)))
-    return Shape(name=name, constraint=constraint, parse=parse, is_json=True, adapter=adapter)
+    return Shape(name=name, annotation=annotation, constraint=constraint, parse=parse, is_json=True)
 
 
 def _schema_shape(schema: Mapping[str, object]) -> Shape[Any]:
@@ -151,7 +181,7 @@ def _schema_shape(schema: Mapping[str, object]) -> Shape[Any]:
             raise ValueMismatch(f"{text!r} is not JSON: {error}") from error
         return value
 
-    return Shape(name="json", constraint=JsonSchema(text=text), parse=parse, is_json=True)
+    return Shape(name="json", annotation=schema, constraint=JsonSchema(text=text), parse=parse, is_json=True)
 
 
 def require_type(annotation: object) -> None:
