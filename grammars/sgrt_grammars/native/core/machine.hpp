@@ -74,7 +74,8 @@ using Threads = std::vector<Thread>;
 struct Split {
     Id head = 0;                        // what was walked: the head itself, or an equal one for these tokens
     std::vector<uint32_t> row;
-    std::vector<Id> ends;               // distinct states after inside tokens
+    std::vector<Id> ends;               // distinct states after inside tokens, but for those in `outer`
+    std::vector<std::pair<int32_t, Id>> outer;  // tokens beyond the first part of the head, and the states after them
     const Trie* residual = nullptr;
     Split* base = nullptr;              // the split this one was copied from, but for `patched` first bytes
     std::vector<uint8_t> patched;
@@ -252,6 +253,7 @@ private:
     void add_specials(Id id, NodeMask& mask);
     template <class Note> void note_dense(Id id, NodeMask& mask, Note note);
     bool has_tight_end(Id head, const Split& split, Id tail);
+    void add_split(const Split& split, Id tail, NodeMask& mask);
     const Trie* residual_trie(std::vector<int32_t> tokens);
 
     Limits limits_;

@@ -35,6 +35,7 @@ Split& Machine::split(Id head, const Bits& following) {
         made->head = equal;
         made->row = base.row;
         made->ends = base.ends;
+        made->outer = base.outer;
         made->residual = base.residual;
         made->base = &base;
     } else {
@@ -53,6 +54,7 @@ struct Machine::SplitWalk {
     const Bits& following;
     std::vector<int32_t> leaving;
     std::unordered_set<Id> ends;
+    bool keeps_outer = false;
 
     void run(Machine& m, const Trie& trie, int32_t at, int32_t end) {
         std::vector<Id> states(size_t(trie.max_depth) + 1, out.head);
@@ -80,7 +82,9 @@ struct Machine::SplitWalk {
             nullable[depth] = m.is_nullable(target);
             const int32_t first = trie.token_start[size_t(at)], last = trie.token_start[size_t(at) + 1];
             for (int32_t i = first; i < last; i++) set_bit(out.row, trie.tokens[size_t(i)]);
-            if (first < last && target != last_end) {
+            if (keeps_outer) {
+                for (int32_t i = first; i < last; i++) out.outer.emplace_back(trie.tokens[size_t(i)], target);
+            } else if (first < last && target != last_end) {
                 ends.insert(target);
                 last_end = target;
             }
@@ -96,7 +100,7 @@ struct Machine::SplitWalk {
 
 void Machine::split_plainly(Split& out, const Bits& following) {
     out.row.assign(size_t(words), 0);
-    SplitWalk walk{out, following, {}, {}};
+    SplitWalk walk{out, following, {}, {}, false};
     walk.run(*this, trie, 0, trie.size);
     walk.finish();
     out.residual = residual_trie(std::move(walk.leaving));
@@ -106,13 +110,14 @@ void Machine::split_plainly(Split& out, const Bits& following) {
 bool Machine::split_by_parts(Split& out, const Bits& following) {
     const Node& n = node(out.head);
     if (n.kind != CONCATENATION && n.kind != ALTERNATION) return false;
-    SplitWalk walk{out, following, {}, {}};
+    SplitWalk walk{out, following, {}, {}, false};
     if (n.kind == CONCATENATION) {
         first(n.a);
         if (node(n.a).only_symbol >= 0) return false;
         Split& inner = split(n.a, first(n.b));
         out.row = inner.row;
         for (Id end : inner.ends) walk.ends.insert(concatenation(end, n.b));
+        walk.keeps_outer = true;
         walk.run(*this, *inner.residual, 0, inner.residual->size);
         out.base = &inner;
     } else {
@@ -121,6 +126,7 @@ bool Machine::split_by_parts(Split& out, const Bits& following) {
             Split& option = split(n.parts[i], following);
             for (size_t w = 0; w < out.row.size(); w++) out.row[w] |= option.row[w];
             walk.ends.insert(option.ends.begin(), option.ends.end());
+            for (auto& [token, end] : option.outer) walk.ends.insert(end);
             walk.leaving.insert(walk.leaving.end(), option.residual->tokens.begin(), option.residual->tokens.end());
         }
     }
@@ -150,9 +156,10 @@ bool Machine::split_from_base(Split& out, const Bits& following) {
         if (patched.size() > MAX_PATCHED) return false;
     }
     Split& source = split(base, following);
+    if (!source.outer.empty()) return false;
     out.row = source.row;
     out.base = &source;
-    SplitWalk walk{out, following, {}, {source.ends.begin(), source.ends.end()}};
+    SplitWalk walk{out, following, {}, {source.ends.begin(), source.ends.end()}, false};
     for (uint8_t byte : patched) {
         const int32_t at = trie.root_child[byte], end = trie.skip[size_t(at)];
         for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(end)]; i++) {

@@ -95,7 +95,7 @@ void Machine::add_dense(Id id, NodeMask& mask) {
         if (node(head).only_symbol < 0) {
             Split& parts = split(head, first(tail));
             if (!has_tight_end(head, parts, tail)) {
-                for (size_t i = 0; i < mask.row.size(); i++) mask.row[i] |= parts.row[i];
+                add_split(parts, tail, mask);
                 mask.dense.push_back({&parts, head, tail, {}, {}});
                 rest = parts.residual;
             }
@@ -105,6 +105,30 @@ void Machine::add_dense(Id id, NodeMask& mask) {
     walk.run(id, *rest, INT64_MAX, [&](int32_t at, Place target, uint8_t flags) {
         sort_in(walk, *rest, at, target, flags, mask);
     });
+}
+
+// The inside tokens; those after which a capture is due in front of `tail` are kept apart.
+void Machine::add_split(const Split& parts, Id tail, NodeMask& mask) {
+    std::vector<std::pair<int32_t, Tightness>> apart;
+    if (node(tail).has_capture || node(tail).kind == DEFERRED) {
+        Id last = -1;
+        Tightness tight = LOOSE;
+        for (auto& [token, end] : parts.outer) {
+            if (end != last) tight = tightness(concatenation(end, tail));
+            last = end;
+            if (tight != LOOSE) apart.emplace_back(token, tight);
+        }
+    }
+    if (apart.empty()) {
+        for (size_t i = 0; i < mask.row.size(); i++) mask.row[i] |= parts.row[i];
+        return;
+    }
+    std::vector<uint32_t> row = parts.row;
+    for (auto& [token, tight] : apart) {
+        row[size_t(token) >> 5] &= ~(1u << (token & 31));
+        (tight == PENDING ? mask.single : mask.tight).push_back(token);
+    }
+    for (size_t i = 0; i < mask.row.size(); i++) mask.row[i] |= row[i];
 }
 
 bool Machine::has_tight_end(Id head, const Split& parts, Id tail) {
