@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 from sgrt_grammars.tools.events import CallArguments, CallEnd, CallStart, Event
 from sgrt_grammars.tools.parts import (
@@ -204,22 +204,19 @@ class CallReader:
 
     def _notation(self, part: PythonArguments | BareObject) -> Process:
         pieces: list[str] = []
-        read: Callable[[str], dict[str, Json]]
         if isinstance(part, PythonArguments):
             is_whole = yield from self._scanner.brackets(pieces.append, ("'", '"'))
-            read = python_arguments
         else:
-            quote = part.quote
-            is_whole = yield from self._scanner.brackets(pieces.append, (quote,), escapes=False)
-
-            def read(text: str) -> dict[str, Json]:
-                return bare_object(text, quote)
-
+            is_whole = yield from self._scanner.brackets(pieces.append, (part.quote,), escapes=False)
         self._need_value(is_whole)
+        text = "".join(pieces)
         try:
-            self._give(json.dumps(read("".join(pieces)), ensure_ascii=False))
+            value = (
+                python_arguments(text) if isinstance(part, PythonArguments) else bare_object(text, part.quote)
+            )
         except Malformed:
             raise NotACall from None
+        self._give(json.dumps(value, ensure_ascii=False))
 
     def _finished(self) -> list[Event]:
         """The call is over: its arguments must be an object."""

@@ -1,7 +1,7 @@
 """instructor in every mode that a server's constraints can serve. Arguments as for openai_client.py."""
 
 # mypy: ignore-errors
-# pyright: basic
+# pyright: reportMissingImports=false, reportOptionalMemberAccess=false
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """langchain-openai: text, streams, structured output by every method, tools. Arguments as for openai_client.py."""
 
 # mypy: ignore-errors
-# pyright: basic
+# pyright: reportMissingImports=false, reportOptionalMemberAccess=false
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ Run by test_clients.py in an environment of its own; arguments: the URL of a ser
 """
 
 # mypy: ignore-errors
-# pyright: basic
+# pyright: reportMissingImports=false, reportOptionalMemberAccess=false
 
 from __future__ import annotations
 
