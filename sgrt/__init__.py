@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sgrt_frontend.call import Role as Role
     from sgrt_frontend.call import StopReason as StopReason
     from sgrt_frontend.call import Usage as Usage
+    from sgrt_frontend.chrome_trace import save_chrome_trace as save_chrome_trace
     from sgrt_frontend.errors import Cancelled as Cancelled
     from sgrt_frontend.errors import ConstraintError as ConstraintError
     from sgrt_frontend.errors import DeadlineExceeded as DeadlineExceeded
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from sgrt_frontend.events import Delta as Delta
     from sgrt_frontend.events import Done as Done
     from sgrt_frontend.events import Partial as Partial
+    from sgrt_frontend.explain_cache import MissCause as MissCause
+    from sgrt_frontend.explain_cache import explain_cache as explain_cache
     from sgrt_frontend.expression import Var as Var
     from sgrt_frontend.expression import assistant as assistant
     from sgrt_frontend.expression import image as image
@@ -40,6 +43,9 @@ if TYPE_CHECKING:
     from sgrt_frontend.gen import gen as gen
     from sgrt_frontend.gen import retry_until as retry_until
     from sgrt_frontend.options import use_backend as use_backend
+    from sgrt_frontend.planning.plan import PlanOptions as PlanOptions
+    from sgrt_frontend.planning.plan import ProgramPlan as ProgramPlan
+    from sgrt_frontend.planning.simulation import CostModel as CostModel
     from sgrt_frontend.program import Program as Program
     from sgrt_frontend.program import function as function
     from sgrt_frontend.race import afirst_of as afirst_of
@@ -48,6 +54,9 @@ if TYPE_CHECKING:
     from sgrt_frontend.react import OutOfSteps as OutOfSteps
     from sgrt_frontend.react import react as react
     from sgrt_frontend.reasoning import reasoning as reasoning
+    from sgrt_frontend.replay import Divergence as Divergence
+    from sgrt_frontend.replay import Replay as Replay
+    from sgrt_frontend.replay import replay as replay
     from sgrt_frontend.scripted import Answer as Answer
     from sgrt_frontend.scripted import ScriptedBackend as ScriptedBackend
     from sgrt_frontend.select import Normalization as Normalization
@@ -58,6 +67,9 @@ if TYPE_CHECKING:
     from sgrt_frontend.tools import Tool as Tool
     from sgrt_frontend.tools import Toolbox as Toolbox
     from sgrt_frontend.tools import ToolCall as ToolCall
+    from sgrt_frontend.trace import Trace as Trace
+    from sgrt_frontend.trace_file import load_trace as load_trace
+    from sgrt_frontend.trace_file import save_trace as save_trace
 
 __version__ = "0.1.0"
 
@@ -72,6 +84,7 @@ _HOMES = {
     "Role": "sgrt_frontend.call",
     "StopReason": "sgrt_frontend.call",
     "Usage": "sgrt_frontend.call",
+    "save_chrome_trace": "sgrt_frontend.chrome_trace",
     "Cancelled": "sgrt_frontend.errors",
     "ConstraintError": "sgrt_frontend.errors",
     "DeadlineExceeded": "sgrt_frontend.errors",
@@ -81,6 +94,8 @@ _HOMES = {
     "Delta": "sgrt_frontend.events",
     "Done": "sgrt_frontend.events",
     "Partial": "sgrt_frontend.events",
+    "MissCause": "sgrt_frontend.explain_cache",
+    "explain_cache": "sgrt_frontend.explain_cache",
     "Var": "sgrt_frontend.expression",
     "assistant": "sgrt_frontend.expression",
     "image": "sgrt_frontend.expression",
@@ -92,6 +107,9 @@ _HOMES = {
     "gen": "sgrt_frontend.gen",
     "retry_until": "sgrt_frontend.gen",
     "use_backend": "sgrt_frontend.options",
+    "PlanOptions": "sgrt_frontend.planning.plan",
+    "ProgramPlan": "sgrt_frontend.planning.plan",
+    "CostModel": "sgrt_frontend.planning.simulation",
     "Program": "sgrt_frontend.program",
     "function": "sgrt_frontend.program",
     "afirst_of": "sgrt_frontend.race",
@@ -100,6 +118,9 @@ _HOMES = {
     "OutOfSteps": "sgrt_frontend.react",
     "react": "sgrt_frontend.react",
     "reasoning": "sgrt_frontend.reasoning",
+    "Divergence": "sgrt_frontend.replay",
+    "Replay": "sgrt_frontend.replay",
+    "replay": "sgrt_frontend.replay",
     "Answer": "sgrt_frontend.scripted",
     "ScriptedBackend": "sgrt_frontend.scripted",
     "Normalization": "sgrt_frontend.select",
@@ -110,6 +131,9 @@ _HOMES = {
     "Tool": "sgrt_frontend.tools",
     "ToolCall": "sgrt_frontend.tools",
     "Toolbox": "sgrt_frontend.tools",
+    "Trace": "sgrt_frontend.trace",
+    "load_trace": "sgrt_frontend.trace_file",
+    "save_trace": "sgrt_frontend.trace_file",
 }
 
 __all__ = [*_HOMES, "__version__"]
