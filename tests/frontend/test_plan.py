@@ -278,6 +278,19 @@ def test_constants_before_variable_text_need_no_advice() -> None:
     assert advice(program) == []
 
 
+def test_text_that_branches_share_may_stand_before_their_constants() -> None:
+    @function
+    def program(s: State, document: str) -> None:
+        s.system("You are brief.")
+        with s.user():
+            s += document + "\n\n"
+            forks = s.fork(2)
+        forks += ["Summarize the text above in a sentence.", "Translate the text above into French."]
+        forks += assistant(gen("x", max_tokens=5))
+
+    assert advice(program) == []
+
+
 def test_generations_without_a_limit_are_pointed_out() -> None:
     @function
     def program(s: State) -> None:

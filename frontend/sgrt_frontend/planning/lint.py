@@ -40,12 +40,17 @@ def lint(plan: ProgramPlan) -> list[Lint]:
 
 
 def _variable_before_constant(path: PlanPath, plan: ProgramPlan) -> list[Lint]:
-    """Constants that stand behind an argument's text in a call that nothing generated precedes."""
+    """Constants that stand behind an argument's text in a call that nothing generated precedes.
+
+    Not where calls of one run part behind that text: they share it, and moving the constants would end that.
+    """
     advices: list[Lint] = []
-    for call in path.traced:
-        pieces = call.before.pieces()
+    prompts = [call.before.pieces() for call in path.traced]
+    for call, pieces in zip(path.traced, prompts, strict=True):
         first = next((i for i, piece in enumerate(pieces) if _has_argument(piece, plan)), None)
         if first is None or any(piece.kind is PieceKind.GENERATED for piece in pieces[:first]):
+            continue
+        if _parts_behind(pieces[first], prompts):
             continue
         tokens = _constant_tokens_after(pieces[first:])
         if tokens >= _WORTH_TOKENS:
@@ -60,6 +65,16 @@ def _variable_before_constant(path: PlanPath, plan: ProgramPlan) -> list[Lint]:
                 )
             )
     return advices
+
+
+def _parts_behind(piece: Rope, prompts: list[list[Rope]]) -> bool:
+    """Whether prompts that share a piece go on in different ways."""
+    following = set[int]()
+    for pieces in prompts:
+        for here, behind in zip(pieces, pieces[1:], strict=False):
+            if here is piece:
+                following.add(id(behind))
+    return len(following) > 1
 
 
 def _has_argument(piece: Rope, plan: ProgramPlan) -> bool:
