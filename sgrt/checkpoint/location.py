@@ -48,10 +48,12 @@ def resolve(name_or_path: str | os.PathLike[str]) -> CheckpointPath:
     path = Path(text).expanduser()
     if path.is_file():
         return _file(path)
+    if (
+        text in PUBLISHED_MODELS and not (path / "config.json").is_file()
+    ):  # a folder may be called like a model
+        return _pulled(PUBLISHED_MODELS[text])
     if path.is_dir():
         return _folder(path, path.resolve().name)
-    if text in PUBLISHED_MODELS:
-        return _pulled(PUBLISHED_MODELS[text])
     if _HUB_ID.fullmatch(text):
         return _hub(text)
     raise ModelNotFound(_not_found(text))

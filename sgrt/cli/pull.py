@@ -1,4 +1,4 @@
-"""`sgrt pull MODEL`: fetch a model into the cache."""
+"""`sgrt pull MODEL`: fetch a model into the cache; a hub id goes into the hub's own cache."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
+from sgrt.checkpoint.location import resolve
 from sgrt.checkpoint.published_model import PUBLISHED_MODELS
 from sgrt.checkpoint.pull import Progress, pull
 
@@ -27,12 +28,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=f"models:\n{known}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("model", help="the model's name")
+    parser.add_argument("model", help="the model's name, or a hub id (owner/name)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Pull the model and print where it lies."""
-    if sys.stderr.isatty():
+    if "/" in arguments.model:
+        path = resolve(arguments.model).path  # the hub's client shows its own progress
+    elif sys.stderr.isatty():
         with _TerminalProgress() as bars:
             path = pull(arguments.model, bars)
     else:

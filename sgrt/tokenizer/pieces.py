@@ -30,9 +30,9 @@ def merges_of(pieces: Sequence[tuple[str, float]]) -> list[tuple[str, str]]:
     for rank in order:
         piece = pieces[rank][0]
         cuts = [
-            (piece[:cut], piece[cut:])
+            (left, right)
             for cut in range(1, len(piece))
-            if piece[:cut] in ranks and piece[cut:] in ranks
+            if (left := piece[:cut]) in ranks and (right := piece[cut:]) in ranks
         ]
         if len(cuts) > 1:
             cuts.sort(key=lambda parts: (ranks[parts[0]], ranks[parts[1]]))

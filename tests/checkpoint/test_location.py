@@ -79,6 +79,18 @@ def test_a_pulled_model_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest
     assert (found.name, found.path, found.format) == ("smollm2", path, CheckpointFormat.GGUF)
 
 
+def test_a_folder_that_is_only_called_like_a_model_hides_it_if_it_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "smollm2").mkdir()
+    with pytest.raises(ModelNotFound, match="sgrt pull smollm2"):
+        resolve("smollm2")
+    (tmp_path / "smollm2" / "config.json").write_text("{}")
+    assert resolve("smollm2").format is CheckpointFormat.FOLDER
+
+
 def test_models_lie_under_the_cache_directory_of_the_user() -> None:
     assert models_directory({"XDG_CACHE_HOME": "/elsewhere"}) == Path("/elsewhere/sgrt/models")
     assert models_directory({}) == Path.home() / ".cache/sgrt/models"

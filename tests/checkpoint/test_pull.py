@@ -198,6 +198,11 @@ def test_the_command_prints_where_the_model_lies_without_any_network(
     command.add_parser(parser.add_subparsers(required=True))
     assert command.run(parser.parse_args(["pull", "smollm2"])) == 0
     assert capsys.readouterr().out == f"{path}\n"
+    folder = tmp_path / "a" / "model"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    assert command.run(parser.parse_args(["pull", str(folder)])) == 0  # there is nothing to fetch
+    assert capsys.readouterr().out == f"{folder}\n"
 
 
 def test_pulling_loads_no_torch() -> None:
