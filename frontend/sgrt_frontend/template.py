@@ -101,7 +101,8 @@ class TurnMarks:
 
 
 def _sentinel(index: int) -> str:
-    return f"Zq{index}x"
+    # Digits: tokenizers join letters with a space before them ("[INST] " + text), digits with nothing.
+    return f"80271{index:02d}59"
 
 
 def _find(tokens: tuple[int, ...], content: tuple[int, ...], start: int) -> int | None:

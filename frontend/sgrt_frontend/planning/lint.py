@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sgrt_frontend.planning.placeholder import MARKER
 from sgrt_frontend.planning.plan import PlanPath, ProgramPlan
@@ -71,7 +72,7 @@ def _parts_behind(piece: Rope, prompts: list[list[Rope]]) -> bool:
     """Whether prompts that share a piece go on in different ways."""
     following = set[int]()
     for pieces in prompts:
-        for here, behind in zip(pieces, pieces[1:], strict=False):
+        for here, behind in pairwise(pieces):
             if here is piece:
                 following.add(id(behind))
     return len(following) > 1
