@@ -74,10 +74,14 @@ class NativeDecoder:
         """Write the batch's keys and values into their pages and return logits, [rows, vocabulary] float32.
 
         Raises:
-            DecoderUnsupported: the pages' dtype is neither float32 nor bfloat16.
+            DecoderUnsupported: the pages are sealed, or their dtype is neither float32 nor bfloat16.
         """
         if self._handle is None:
             raise RuntimeError("the decoder is closed")
+        if batch.seals is not None:
+            raise DecoderUnsupported(
+                "the CPU kernels do not read sealed pages. Choose --kv-cache-dtype auto, or --compute float32"
+            )
         self._point_at(batch.layers)
         rows, tokens = batch.logit_rows.shape[0], batch.token_ids.shape[0]
         logits = torch.empty((rows, self._config.vocabulary), dtype=torch.float32)

@@ -26,6 +26,7 @@ _LAYER_VECTORS = {
     "query_bias": "query.bias",
     "key_bias": "key.bias",
     "value_bias": "value.bias",
+    "attention_output_bias": "attention_output.bias",
     "query_norm": "query_norm.weight",
     "key_norm": "key_norm.weight",
     "post_attention_norm": "post_attention_norm.weight",
@@ -99,6 +100,8 @@ class NativeWeights:
         self._arena = arena
         self._arrays: list[NDArray[np.float32] | NDArray[np.float64]] = []  # alive while C points into them
         self._names = source.names()
+        self._refuse_unknown_tensors()
+        self._rope_kinds = list(dict.fromkeys(layer.rope for layer in config.layers))
         self._pack_matrices()
         count = len(config.layers)
         self._layers = (LayerStruct * count)(*(self._layer(index) for index in range(count)))
@@ -120,6 +123,15 @@ class NativeWeights:
         self._arena.allocate()
         for name in names:
             self._arena.pack(name, self._blocks(name).data)
+
+    def _refuse_unknown_tensors(self) -> None:
+        layers = range(len(self._config.layers))
+        vectors = [f"layers.{index}.{name}" for index in layers for name in _LAYER_VECTORS.values()]
+        unknown = self._names - {*self._matrix_names(), *vectors, "final_norm.weight", "output.weight"}
+        if unknown:
+            raise DecoderUnsupported(
+                f"the CPU kernels have no place for {', '.join(sorted(unknown)[:3])}. Run with --compute float32"
+            )
 
     def _matrix_names(self) -> list[str]:
         layers = range(len(self._config.layers))
@@ -164,17 +176,13 @@ class NativeWeights:
         for field, name in _LAYER_VECTORS.items():
             setattr(layer, field, self._vector(prefix + name))
         config = self._config.layers[index]
-        layer.rope = self._rope_kinds().index(config.rope)
+        layer.rope = self._rope_kinds.index(config.rope)
         layer.window = config.window or 0
         return layer
 
-    def _rope_kinds(self) -> list[object]:
-        return list(dict.fromkeys(layer.rope for layer in self._config.layers))
-
     def _rope_structs(self) -> ctypes.Array[RopeStruct]:
-        kinds = list(dict.fromkeys(layer.rope for layer in self._config.layers))
-        structs = (RopeStruct * len(kinds))()
-        for struct, kind in zip(structs, kinds, strict=True):
+        structs = (RopeStruct * len(self._rope_kinds))()
+        for struct, kind in zip(structs, self._rope_kinds, strict=True):
             frequencies, amplitude = rope_frequencies(self._config.head_dim, kind.theta, kind.scaling)
             array = np.ascontiguousarray(frequencies.numpy())
             self._arrays.append(array)

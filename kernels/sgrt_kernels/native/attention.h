@@ -85,7 +85,7 @@ void attend(const AttentionShape& shape, const AttentionPlan& plan, const Attent
 
 // How an item's kv heads are cut into shares: all together where there are items enough for everybody.
 inline int heads_per_share(const AttentionShape& shape, const AttentionPlan& plan, int threads) {
-    return static_cast<int>(plan.items.size()) >= 4 * threads ? shape.kv_heads : 1;
+    return static_cast<int>(plan.items.size()) >= 2 * threads ? shape.kv_heads : 1;
 }
 
 // Merge the partials of one row into out[heads * head_dim].

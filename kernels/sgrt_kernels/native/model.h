@@ -19,6 +19,7 @@ struct SgrtLayer {
     const float* query_bias;      // [heads * head_dim], or null, as those below
     const float* key_bias;
     const float* value_bias;
+    const float* attention_output_bias;  // [hidden]
     const float* query_norm;  // [head_dim]
     const float* key_norm;
     const float* post_attention_norm;  // [hidden]

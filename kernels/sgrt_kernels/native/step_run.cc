@@ -144,8 +144,10 @@ const float* StepRun::summed_residual(int row, const float* post_norm, float* sp
     return spare;
 }
 
-void StepRun::add_output(int thread, const PackedMatrix& matrix, const Activations& a, const float* post_norm) {
+void StepRun::add_output(int thread, const PackedMatrix& matrix, const Activations& a, const float* bias,
+                         const float* post_norm) {
     multiply_all(team_, thread, &matrix, 1, a, [&](int, int token, int row, f32x16 values) {
+        if (bias != nullptr) values = add(values, load(bias + row));
         if (post_norm != nullptr) {
             store(sublayer_ + static_cast<size_t>(token) * hidden_ + row, values);
         } else {
@@ -181,7 +183,8 @@ void StepRun::attention(int thread, int layer) {
             merge_partials(shape_, plan, row, partials_, spare);
             return spare;
         });
-    add_output(thread, as_packed(weights.attention_output), attended, weights.post_attention_norm);
+    add_output(thread, as_packed(weights.attention_output), attended, weights.attention_output_bias,
+               weights.post_attention_norm);
 }
 
 void StepRun::rotate_and_store(int thread, int layer) {
@@ -251,7 +254,7 @@ void StepRun::feed_forward(int thread, int layer) {
     const Activations bent = prepare(thread, step_.tokens, model_.intermediate, true, [&](int row, float*) {
         return static_cast<const float*>(hidden_rows_ + static_cast<size_t>(row) * intermediate_);
     });
-    add_output(thread, as_packed(weights.down), bent, weights.post_mlp_norm);
+    add_output(thread, as_packed(weights.down), bent, nullptr, weights.post_mlp_norm);
 }
 
 void StepRun::predict(int thread) {

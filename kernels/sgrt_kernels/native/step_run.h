@@ -29,7 +29,8 @@ class StepRun {
     Activations prepare(int thread, int rows, int columns, bool can_repeat, Source source);
 
     // residual[row] += values, at once or, where a norm comes first, by way of the sublayer's buffer.
-    void add_output(int thread, const PackedMatrix& matrix, const Activations& a, const float* post_norm);
+    void add_output(int thread, const PackedMatrix& matrix, const Activations& a, const float* bias,
+                    const float* post_norm);
     const float* normed_residual(int row, const float* post_norm, const float* norm, float* spare);
     const float* summed_residual(int row, const float* post_norm, float* spare);
 

@@ -30,6 +30,7 @@ class LayerStruct(ctypes.Structure):
                 "query_bias",
                 "key_bias",
                 "value_bias",
+                "attention_output_bias",
                 "query_norm",
                 "key_norm",
                 "post_attention_norm",

@@ -16,6 +16,9 @@ def rope_table(
 
     positions: [tokens]. Pair `i` turns by `position * theta ** (-2 i / head_dim)`, stretched by `scaling`.
     """
+    if positions.is_cuda:
+        table: tuple[Tensor, Tensor] = triton_kernels("rope").rope_table(positions, head_dim, theta, scaling)
+        return table
     return reference.rope_table(positions, head_dim, theta, scaling)
 
 

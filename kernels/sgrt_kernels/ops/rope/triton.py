@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from sgrt_kernels.ops.rope.reference import rope_frequencies
+from sgrt_kernels.rope_scaling import RopeScaling
 
 
 @triton.jit
@@ -40,6 +45,26 @@ def rope_kernel(
     out_at = (token * HEADS + head[:, None]) * (2 * HALF) + pair[None, :]
     tl.store(out + out_at, first.to(out.dtype.element_ty), mask=mask)
     tl.store(out + out_at + HALF, second.to(out.dtype.element_ty), mask=mask)
+
+
+def rope_table(
+    positions: Tensor, head_dim: int, theta: float, scaling: RopeScaling | None = None
+) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of every position's angles; see the op.
+
+    Frequencies are brought to the device once: a copy from the host cannot be captured in a CUDA graph.
+    """
+    frequencies, amplitude = _frequencies_on(positions.device, head_dim, theta, scaling)
+    angles = positions.to(torch.float64)[:, None] * frequencies[None, :]
+    return (angles.cos() * amplitude).to(torch.float32), (angles.sin() * amplitude).to(torch.float32)
+
+
+@lru_cache(maxsize=64)
+def _frequencies_on(
+    device: torch.device, head_dim: int, theta: float, scaling: RopeScaling | None
+) -> tuple[Tensor, float]:
+    frequencies, amplitude = rope_frequencies(head_dim, theta, scaling)
+    return frequencies.to(device), amplitude
 
 
 def apply_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
