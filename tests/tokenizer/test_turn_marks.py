@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import pytest
 from learned_vocabulary import learn_byte_level, learn_pieces
 
 from sgrt.tokenizer.chat_template import ChatTemplate
-from sgrt.tokenizer.data import TokenizerData
+from sgrt.tokenizer.data import ScoredPieces, TokenizerData, TokenType
 from sgrt.tokenizer.tokenizer import Tokenizer
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.call import Description, Message, Role
@@ -19,8 +21,19 @@ INSTRUCTIONS = (
     "{% for message in messages %}{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}"
     "{% else %}{{ ' ' + message['content'] + eos_token }}{% endif %}{% endfor %}"
 )
+
+
+def with_single_digits(pieces: ScoredPieces) -> ScoredPieces:
+    """As Llama's and Gemma's pieces are: a digit is always a piece of its own."""
+    kinds = (
+        TokenType.UNUSED if kind == TokenType.NORMAL and len(token) > 1 and re.search(r"\d", token) else kind
+        for token, kind in zip(pieces.tokens, pieces.types, strict=True)
+    )
+    return replace(pieces, types=tuple(kinds))
+
+
 PIECES = TokenizerData(
-    definition=learn_pieces(),
+    definition=with_single_digits(learn_pieces()),
     vocabulary_size=0,
     begin_token_ids=(),
     end_token_ids=(2,),
