@@ -16,9 +16,11 @@ from sgrt_kernels.layout import PagedLayer
 from sgrt_kernels.ops.gated_activation import gated_activation
 from sgrt_kernels.ops.kv_write import kv_write
 from sgrt_kernels.ops.linear import linear
+from sgrt_kernels.ops.page_seal import page_seal
 from sgrt_kernels.ops.paged_attention import paged_attention
 from sgrt_kernels.ops.rms_norm import rms_norm
 from sgrt_kernels.ops.rope import apply_rope, rope_table
+from sgrt_kernels.ops.sealed_attention import sealed_attention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,16 +78,16 @@ def attention(
     cos, sin = step.rotations[layer.rope]
     query, key = apply_rope(query, cos, sin), apply_rope(key, cos, sin)
     kv_write(key, value, pages, batch.slots)
-    attended = paged_attention(
-        query,
-        pages,
-        batch.query_starts,
-        batch.context_lengths,
-        batch.page_table,
-        scale=config.query_scale,
-        window=layer.window,
-        soft_cap=config.attention_soft_cap,
-    )
+    scale, window, soft_cap = config.query_scale, layer.window, config.attention_soft_cap
+    chunks = (batch.query_starts, batch.context_lengths, batch.page_table)
+    if batch.seals is None:
+        attended = paged_attention(query, pages, *chunks, scale=scale, window=window, soft_cap=soft_cap)
+    else:
+        page_seal(pages, batch.seals.sources, batch.seals.targets)
+        own_pages = batch.seals.own_pages
+        attended = sealed_attention(
+            query, pages, *chunks, own_pages, scale=scale, window=window, soft_cap=soft_cap
+        )
     return linear(attended.reshape(tokens, config.query_width), weights.output, weights.output_bias)
 
 

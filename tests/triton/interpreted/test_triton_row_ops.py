@@ -102,6 +102,16 @@ def test_rope_agrees_with_its_reference(
     assert relative_error(result, rope_reference.apply_rope(x.double(), cos, sin)) < tolerance
 
 
+def test_the_rotary_table_equals_its_reference() -> None:
+    positions = torch.tensor([0, 1, 17, 70_000])
+    for result, expected in zip(
+        rope_kernels.rope_table(positions, 64, 5e5),
+        rope_reference.rope_table(positions, 64, 5e5),
+        strict=True,
+    ):
+        assert torch.equal(result, expected)
+
+
 def empty_layer(dtype: torch.dtype, kv_heads: int, head_dim: int) -> PagedLayer:
     shape = (3, 4, kv_heads, head_dim)
     return PagedLayer(keys=torch.full(shape, 9.0, dtype=dtype), values=torch.full(shape, 9.0, dtype=dtype))

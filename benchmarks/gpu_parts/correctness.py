@@ -1,0 +1,170 @@
+"""Every op at real shapes against float64, on the device, with fresh inputs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from gpu_parts.bench import Bench, relative_error
+from gpu_parts.pages import Shape, make_contexts
+from sgrt_kernels.activation import Activation
+from sgrt_kernels.layout import PageShape, exact_layer, sealed_pages
+from sgrt_kernels.ops.gated_activation import reference as gate_reference
+from sgrt_kernels.ops.masked_sample import reference as sample_reference
+from sgrt_kernels.ops.masked_sample.rows import SamplingRows
+from sgrt_kernels.ops.page_seal import reference as seal_reference
+from sgrt_kernels.ops.rms_norm import reference as norm_reference
+from sgrt_kernels.ops.rope import reference as rope_reference
+from sgrt_kernels.ops.tree_attention import TreeRun, plan_tree, tree_attention
+
+BF16, F16, INT8, FP8 = torch.bfloat16, torch.float16, torch.int8, torch.float8_e4m3fn
+# relative errors: what rounding the inputs of the dots to the compute type costs, with room
+LIMITS = {BF16: 8e-3, F16: 4e-3}
+REAL_SHAPES = (
+    Shape(heads=32, kv_heads=8, head_dim=128),
+    Shape(heads=32, kv_heads=8, head_dim=128, sealed=FP8),
+    Shape(heads=32, kv_heads=8, head_dim=128, sealed=INT8),
+    Shape(heads=14, kv_heads=2, head_dim=64, sealed=FP8),
+    Shape(heads=9, kv_heads=3, head_dim=64, sealed=INT8, page=16),
+    Shape(heads=32, kv_heads=32, head_dim=96, dtype=F16),
+    Shape(heads=4, kv_heads=1, head_dim=256, sealed=FP8, window=512),
+    Shape(heads=16, kv_heads=8, head_dim=256, soft_cap=50.0, page=64),
+    Shape(heads=8, kv_heads=1, head_dim=128, page=128, sealed=FP8, soft_cap=30.0),
+)
+DRY_SHAPES = (
+    Shape(heads=4, kv_heads=2, head_dim=32),
+    Shape(heads=3, kv_heads=1, head_dim=32, sealed=FP8),
+    Shape(heads=4, kv_heads=1, head_dim=32, sealed=INT8, window=40),
+)
+
+
+def check_attention(bench: Bench) -> dict[str, object]:
+    """Decode, extend and tree attention over exact and sealed pages."""
+    errors: dict[str, object] = {}
+    lengths = bench.pick([1, 37, 1000, 4097], [1, 37, 70])
+    for shape in bench.pick(REAL_SHAPES, DRY_SHAPES):
+        limit = LIMITS[F16] * 2 if shape.sealed else LIMITS[shape.dtype]
+        limit = max(limit, LIMITS[shape.dtype])
+        for name, chunks in (("decode", None), ("extend", [min(length, 300) for length in lengths])):
+            contexts = make_contexts(bench, shape, lengths, chunks)
+            error = relative_error(contexts.attend(bench), contexts.expected())
+            errors[f"{name} {shape}"] = error
+            bench.check(f"{name} {shape}", error, limit)
+    errors["tree"] = _check_tree(bench)
+    return errors
+
+
+def _check_tree(bench: Bench) -> float:
+    shape = bench.pick(Shape(heads=32, kv_heads=8, head_dim=128), Shape(heads=4, kv_heads=2, head_dim=32))
+    shared, own, forks = bench.pick((4000, 250, 48), (70, 20, 5))
+    contexts = make_contexts(bench, shape, [shared] + [own] * forks)
+    lengths = [shared] + [own] * forks
+    counts = [-(-length // shape.page) for length in lengths]
+    pages = [table[:count].tolist() for table, count in zip(contexts.page_table, counts, strict=True)]
+    runs = [TreeRun(pages=pages[0], num_tokens=shared, rows=range(forks))]
+    runs += [TreeRun(pages=pages[1 + row], num_tokens=own, rows=[row]) for row in range(forks)]
+    plan = plan_tree(runs, num_rows=forks, page_tokens=shape.page, device=bench.device)
+    query = contexts.query[:forks]
+    result = bench.kernels("tree_attention").tree_attention(query, contexts.layer, plan, scale=shape.scale)
+    on_host = replace(contexts.layer, keys=contexts.layer.keys.cpu(), values=contexts.layer.values.cpu())
+    host_plan = plan_tree(runs, num_rows=forks, page_tokens=shape.page)
+    expected = tree_attention(query.cpu().double(), on_host, host_plan, scale=shape.scale)
+    error = relative_error(result.cpu(), expected)
+    bench.check(f"tree {shape}", error, LIMITS[shape.dtype])
+    return error
+
+
+def check_rows(bench: Bench) -> dict[str, object]:
+    """Norms, gates, rotations, page writes and seals."""
+    tokens, width = bench.pick((333, 4096), (3, 96))
+    x, residual = bench.normal(tokens, width, dtype=BF16), bench.normal(tokens, width, dtype=BF16)
+    weight = bench.normal(width)
+    norm, total = bench.kernels("rms_norm").rms_norm(x, weight, 1e-5, residual)
+    expected = norm_reference.rms_norm((x + residual).double(), weight.double(), 1e-5)
+    errors: dict[str, object] = {"rms_norm": relative_error(norm, expected)}
+    assert torch.equal(total, x + residual)
+    gated = bench.kernels("gated_activation").gated_activation(x, Activation.SILU)
+    errors["gated_activation"] = relative_error(
+        gated, gate_reference.gated_activation(x.double(), Activation.SILU)
+    )
+    heads = x.view(tokens, -1, bench.pick(128, 32))
+    positions = torch.arange(tokens, device=bench.device) * 97
+    cos, sin = rope_reference.rope_table(positions, heads.shape[2], 5e5)
+    rotated = bench.kernels("rope").apply_rope(heads, cos, sin)
+    errors["rope"] = relative_error(rotated, rope_reference.apply_rope(heads.double(), cos, sin))
+    for name, error in errors.items():
+        bench.check(name, float(str(error)), LIMITS[BF16])
+    _check_pages(bench)
+    return errors
+
+
+def _check_pages(bench: Bench) -> None:
+    """Writes are exact, and a page seals to the reference's bytes."""
+    shape = bench.pick(
+        PageShape(page_tokens=32, kv_heads=8, head_dim=128),
+        PageShape(page_tokens=16, kv_heads=1, head_dim=32),
+    )
+    pages = bench.pick(64, 3)
+    layer = exact_layer(pages, shape, dtype=BF16, device=bench.device)
+    slots = torch.randperm(pages * shape.page_tokens, device=bench.device, generator=bench.generator)
+    fresh = bench.normal(len(slots), shape.kv_heads, shape.head_dim, dtype=BF16)
+    bench.kernels("kv_write").kv_write(fresh, fresh * 2, layer, slots)
+    flat = layer.keys.view(len(slots), shape.kv_heads, shape.head_dim)
+    assert torch.equal(flat[slots], fresh), "kv_write: keys are not where they belong"
+    every = torch.arange(pages, device=bench.device)
+    for dtype in (INT8, FP8):
+        sealed = [
+            sealed_pages(pages, shape, dtype=dtype, device=bench.device, transposed_values=True)
+            for _ in range(2)
+        ]
+        bench.kernels("page_seal").page_seal(layer, sealed[0], every, every)
+        seal_reference.page_seal(layer, sealed[1], every, every)
+        same = all(
+            torch.equal(_bytes(getattr(sealed[0], part)), _bytes(getattr(sealed[1], part)))
+            for part in (
+                "keys",
+                "key_scales",
+                "key_scale_bases",
+                "key_offsets",
+                "key_offset_scales",
+                "values",
+            )
+        )
+        assert same, f"page_seal {dtype}: other bytes than the reference"
+    bench.add("kv_write, page_seal int8 and fp8", "ok", "equal to the reference byte for byte")
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.contiguous().view(torch.uint8)
+
+
+def check_sampling(bench: Bench) -> dict[str, object]:
+    """The tokens the reference draws, up to ties of its rounding, and never a masked one."""
+    rows, vocabulary = bench.pick((64, 128_256), (3, 300))
+    logits, sampling, allowed = sampling_inputs(bench, rows, vocabulary)
+    tokens = bench.kernels("masked_sample").masked_sample(logits, sampling)
+    assert bool(allowed.gather(1, tokens[:, None]).all()), "masked_sample: drew a masked token"
+    agreement = float((tokens == sample_reference.masked_sample(logits, sampling)).double().mean())
+    bench.check("masked_sample differs from its reference", 1 - agreement, 1 / rows)
+    return {"agreement": agreement}
+
+
+def sampling_inputs(bench: Bench, rows: int, vocabulary: int) -> tuple[Tensor, SamplingRows, Tensor]:
+    """Logits, parameters with every filter on, and which tokens the masks allow."""
+    words = math.ceil(vocabulary / 32)
+    allowed = torch.rand(rows, words * 32, device=bench.device, generator=bench.generator) < 0.5
+    bits = (allowed.view(rows, words, 32).long() << torch.arange(32, device=bench.device)).sum(-1)
+    ones = torch.ones(rows, device=bench.device)
+    sampling = SamplingRows(
+        temperature=ones * 0.8,
+        top_k=torch.full((rows,), 50, device=bench.device),
+        top_p=ones * 0.9,
+        min_p=ones * 0.01,
+        seeds=torch.arange(rows, device=bench.device),
+        positions=torch.arange(rows, device=bench.device) * 7,
+        masks=torch.where(bits >= 2**31, bits - 2**32, bits).to(torch.int32),
+    )
+    return bench.normal(rows, vocabulary) * 3, sampling, allowed[:, :vocabulary]

@@ -1,0 +1,192 @@
+"""What a quantized KV cache costs in quality: teacher-forced, against the same model with a float32 cache.
+
+    python benchmarks/kv_quality.py MODEL [--texts FILE ...] [--tokens N] [--dtypes bf16 int8 fp8_e4m3]
+
+Every text is read in one pass of N tokens, each query its own page exact and earlier pages sealed. Reported: the
+mean and 99th percentile of the Kullback-Leibler divergence per token (nats, float32 || test), how often the most
+probable token stays the same, and perplexity. `--scale-keys` and `--outlier-pair` change the model without changing
+its function: keys (or one rotary pair of their channels) times a factor, queries divided by it.
+Weights and arithmetic are float32 throughout; the exact pages are bfloat16, as they are for a GGUF.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import json.decoder
+import pydoc_data.topics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sgrt.checkpoint.opening import open_checkpoint
+from sgrt.model.batch import Batch
+from sgrt.model.config import ModelConfig
+from sgrt.model.decoder import Decoder
+from sgrt.model.registry import load_model
+from sgrt.tokenizer.tokenizer import Tokenizer
+from sgrt_kernels.layout import PagedLayer, PageSeals, PageShape, exact_layer, sealed_pages
+
+SEALED = {"int8": torch.int8, "fp8_e4m3": torch.float8_e4m3fn}
+EXACT = {"float32": torch.float32, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """One cache dtype on one set of texts."""
+
+    dtype: str
+    tokens: int
+    mean_kl: float
+    p99_kl: float
+    top1_agreement: float
+    perplexity: float
+    perplexity_change: float  # relative to the float32 cache
+
+
+def batch_of(token_ids: Sequence[int], config: ModelConfig, dtype: str, page_tokens: int) -> Batch:
+    """The whole text as one chunk over fresh pages of `dtype`."""
+    count = len(token_ids)
+    pages = -(-count // page_tokens)
+    shape = PageShape(page_tokens=page_tokens, kv_heads=config.kv_heads, head_dim=config.head_dim)
+    full = torch.arange(count // page_tokens)
+    every_page = torch.arange(pages, dtype=torch.int32)[None]
+
+    def layer() -> PagedLayer:
+        exact = exact_layer(pages, shape, dtype=EXACT.get(dtype, torch.bfloat16), device="cpu")
+        if dtype in EXACT:
+            return exact
+        sealed = sealed_pages(max(len(full), 1), shape, dtype=SEALED[dtype], device="cpu")
+        return PagedLayer(keys=exact.keys, values=exact.values, sealed=sealed)
+
+    return Batch(
+        token_ids=torch.tensor(token_ids),
+        positions=torch.arange(count),
+        slots=torch.arange(count),
+        query_starts=torch.tensor([0, count], dtype=torch.int32),
+        context_lengths=torch.tensor([count], dtype=torch.int32),
+        page_table=every_page,
+        logit_rows=torch.arange(count),
+        layers=tuple(layer() for _ in config.layers),
+        seals=None if dtype in EXACT else PageSeals(sources=full, targets=full, own_pages=every_page),
+    )
+
+
+def log_probabilities(model: Decoder, token_ids: Sequence[int], dtype: str, page_tokens: int) -> Tensor:
+    """[tokens, vocabulary], natural."""
+    return model.forward(batch_of(token_ids, model.config, dtype, page_tokens)).log_softmax(-1)
+
+
+def scale_keys(model: Decoder, factor: float, pair: int | None) -> None:
+    """Multiply keys (of one rotary pair, or all) by `factor` and divide queries by it, in the weights.
+
+    Raises ValueError for models that normalize queries and keys, where this would change the function.
+    """
+    config = model.config
+    half = config.head_dim // 2
+    channels = torch.ones(config.head_dim, dtype=torch.bool)
+    if pair is not None:
+        channels = torch.arange(config.head_dim) % half == pair
+    per_head = torch.where(channels, factor, 1.0)
+    for layer in model.weights.layers:
+        weights = layer.attention
+        if weights.query_norm is not None:
+            raise ValueError("this model normalizes its keys; their scale is not free")
+        query, key = config.query_width, config.kv_width
+        scales = torch.ones(query + 2 * key)
+        scales[:query] = 1 / per_head.repeat(config.heads)
+        scales[query : query + key] = per_head.repeat(config.kv_heads)
+        weights.query_key_value.mul_(scales[:, None])
+        if weights.query_key_value_bias is not None:
+            weights.query_key_value_bias.mul_(scales)
+
+
+def measure(
+    model: Decoder, texts: Sequence[Sequence[int]], dtypes: Sequence[str], page_tokens: int
+) -> list[Quality]:
+    """Qualities of `dtypes`, in their order."""
+    divergences: dict[str, list[Tensor]] = {dtype: [] for dtype in dtypes}
+    agreements: dict[str, list[Tensor]] = {dtype: [] for dtype in dtypes}
+    losses: dict[str, list[Tensor]] = {dtype: [] for dtype in ("float32", *dtypes)}
+    for token_ids in texts:
+        following = torch.tensor(token_ids[1:])[:, None]
+        reference = log_probabilities(model, token_ids, "float32", page_tokens)
+        losses["float32"].append(-reference[:-1].gather(1, following))
+        for dtype in dtypes:
+            test = log_probabilities(model, token_ids, dtype, page_tokens)
+            divergences[dtype].append((reference.exp() * (reference - test)).sum(-1))
+            agreements[dtype].append((reference.argmax(-1) == test.argmax(-1)).double())
+            losses[dtype].append(-test[:-1].gather(1, following))
+    base = float(torch.cat(losses["float32"]).mean().exp())
+    qualities = []
+    for dtype in dtypes:
+        divergence = torch.cat(divergences[dtype])
+        perplexity = float(torch.cat(losses[dtype]).mean().exp())
+        qualities.append(
+            Quality(
+                dtype=dtype,
+                tokens=len(divergence),
+                mean_kl=float(divergence.mean()),
+                p99_kl=float(divergence.quantile(0.99)),
+                top1_agreement=float(torch.cat(agreements[dtype]).mean()),
+                perplexity=perplexity,
+                perplexity_change=perplexity / base - 1,
+            )
+        )
+    return qualities
+
+
+def default_texts() -> list[str]:
+    """Prose and code that every Python has."""
+    topics = "\n".join(pydoc_data.topics.topics[name] for name in sorted(pydoc_data.topics.topics))
+    return [topics, Path(json.decoder.__file__).read_text(encoding="utf-8")]
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model")
+    parser.add_argument("--texts", nargs="*", type=Path, default=[], help="files beside the built-in texts")
+    parser.add_argument("--only-first", action="store_true", help="the first text alone")
+    parser.add_argument("--tokens", type=int, default=1024)
+    parser.add_argument("--page-tokens", type=int, default=32)
+    parser.add_argument(
+        "--dtypes", nargs="+", default=["bf16", "int8", "fp8_e4m3"], choices=[*EXACT, *SEALED]
+    )
+    parser.add_argument("--scale-keys", type=float, default=1.0)
+    parser.add_argument("--outlier-pair", type=int, help="with --scale-keys: this rotary pair alone")
+    parser.add_argument("--out", type=Path, help="also write the table as JSON")
+    return parser.parse_args()
+
+
+@torch.inference_mode()
+def main() -> None:
+    """Measure and print."""
+    options = arguments()
+    checkpoint = open_checkpoint(options.model)
+    tokenizer = Tokenizer(checkpoint.tokenizer_data)
+    model = load_model(checkpoint, compute_dtype=torch.float32, device=torch.device("cpu"))
+    if options.scale_keys != 1.0:
+        scale_keys(model, options.scale_keys, options.outlier_pair)
+    texts = default_texts() + [path.read_text(encoding="utf-8") for path in options.texts]
+    encoded = [tokenizer.encode(text[: options.tokens * 16])[: options.tokens] for text in texts]
+    qualities = measure(
+        model, encoded[:1] if options.only_first else encoded, options.dtypes, options.page_tokens
+    )
+    print(f"{'cache':10} {'tokens':>6} {'mean KL':>9} {'p99 KL':>9} {'top-1':>7} {'perplexity':>11}")
+    for quality in qualities:
+        print(
+            f"{quality.dtype:10} {quality.tokens:6} {quality.mean_kl:9.2e} {quality.p99_kl:9.2e} "
+            f"{quality.top1_agreement:7.2%} {quality.perplexity:11.4f} ({quality.perplexity_change:+.3%})"
+        )
+    if options.out:
+        options.out.write_text(json.dumps([asdict(quality) for quality in qualities], indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
