@@ -70,11 +70,13 @@ class Deferred:
 
     Two `Deferred` of equal `key` must denote the same language; `build` is called at most once per key.
     The key carries everything the language depends on (content, not object identity), so that
-    equal parts of different grammars are one state.
+    equal parts of different grammars are one state. `is_satisfiable` vouches for at least one text over
+    printable ASCII, so that the automaton need not build it to offer what stands before it.
     """
 
     key: Hashable
     build: Callable[[], Expression]
+    is_satisfiable: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

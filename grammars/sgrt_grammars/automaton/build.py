@@ -38,6 +38,9 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return ()
 
 
+_ASCII = (1 << 0x7F) - (1 << 0x20)
+
+
 class DeferredTable:
     """The deferred expressions met so far, numbered by key; each is built at most once."""
 
@@ -64,8 +67,9 @@ class DeferredTable:
 class Builder:
     """Interns expressions into an arena."""
 
-    def __init__(self, arena: Arena, deferred: DeferredTable, limits: Limits) -> None:
+    def __init__(self, arena: Arena, deferred: DeferredTable, limits: Limits, alphabet: int) -> None:
         self._arena = arena
+        self._spells_ascii = alphabet & _ASCII == _ASCII
         self._deferred = deferred
         self._limits = limits
 
@@ -118,7 +122,10 @@ class Builder:
             case ByteSet(members):
                 return self._arena.byte_set(members)
             case Deferred():
-                return self._arena.deferred(self._deferred.number(expression))
+                node = self._arena.deferred(self._deferred.number(expression))
+                if expression.is_satisfiable and self._spells_ascii:
+                    node.alive = True
+                return node
             case SpecialToken(token_id):
                 return self._arena.special(token_id)
             case _:

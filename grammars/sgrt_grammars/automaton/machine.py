@@ -26,7 +26,7 @@ class Machine:
         self.alphabet = spelled_bytes(vocabulary)
         self.deferred = DeferredTable()
         self.arena = Arena(self.meter)
-        self.builder = Builder(self.arena, self.deferred, limits)
+        self.builder = Builder(self.arena, self.deferred, limits, self.alphabet)
         self.deriver = Deriver(self.arena, self.builder, self.deferred, self.meter)
         self.liveness = Liveness(self.deriver, self.alphabet, vocabulary.size, self.meter)
         self.speller = Speller(vocabulary.trie)

@@ -21,6 +21,7 @@ from sgrt_grammars.schema.formula import ALWAYS, NEVER, At, Formula
 from sgrt_grammars.schema.json_text import space, string
 from sgrt_grammars.schema.number_text import number
 from sgrt_grammars.schema.object_text import MAX_RULES, ObjectText, key_spaces
+from sgrt_grammars.schema.plain import is_plainly_satisfiable
 from sgrt_grammars.schema.shape import Shape
 
 _ANY_DOCUMENT = b""
@@ -99,7 +100,10 @@ class _Writer:
         """Every value that satisfies a formula, built when it is reached."""
         digest = _ANY_DOCUMENT if formula in (ALWAYS, NEVER) else self.evaluator.document.digest
         key = Key((digest, self.whitespace, self.order, formula))
-        return Deferred(key, partial(self._build, formula, key))
+        is_satisfiable = formula == ALWAYS or (
+            isinstance(formula, At) and is_plainly_satisfiable(self.evaluator.document, formula.pointer)
+        )
+        return Deferred(key, partial(self._build, formula, key), is_satisfiable)
 
     def shape(self, formula: Formula) -> Shape:
         """The shape of a formula."""

@@ -92,7 +92,8 @@ class ObjectText:
     # After a member: the end, or a comma and a further key.
 
     def _after(self, progress: Progress) -> Expression:
-        return Deferred((self.key, "after", progress), partial(self._build_after, progress))
+        may_end = self._may_end(progress)
+        return Deferred((self.key, "after", progress), partial(self._build_after, progress), may_end)
 
     def _build_after(self, progress: Progress) -> Expression:
         options: list[Expression] = []

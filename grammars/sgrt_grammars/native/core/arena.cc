@@ -50,6 +50,7 @@ Machine::Machine(Vocabulary given, Limits limits)
         const int32_t at = trie.root_child[byte];
         if (at >= 0 && trie.token_start[at] < trie.token_start[at + 1]) alphabet.set(byte);
     }
+    for (int byte = 0x20; byte < 0x7F; byte++) spells_ascii_ = spells_ascii_ && alphabet.test(byte);
     deadline_ = 1e300;
     table_.assign(1 << 12, -1);
     table_mask_ = table_.size() - 1;

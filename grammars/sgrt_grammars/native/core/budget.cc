@@ -20,7 +20,7 @@ void Machine::ensure_end_index(Split& parts) {
     const std::vector<Id> old = std::move(parts.ends);
     parts.ends.clear();
     Walk walk(*this);
-    auto note = [&](int32_t at, Place target, uint8_t) {
+    auto note = [&](int32_t at, Places target) {
         const uint16_t end = index_of(walk.whole(target));
         for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(at) + 1]; i++)
             index[size_t(trie.tokens[size_t(i)])] = end;
@@ -35,7 +35,7 @@ void Machine::ensure_end_index(Split& parts) {
         index = parts.base->end_index;
         for (uint16_t& end : index) end = renamed[end];
         const Trie& rest = *parts.base->residual;
-        walk.run(parts.head, rest, INT64_MAX, [&](int32_t at, Place target, uint8_t) {
+        walk.run(parts.head, rest, INT64_MAX, [&](int32_t at, Places target) {
             const uint16_t end = index_of(walk.whole(target));
             for (int32_t i = rest.token_start[size_t(at)]; i < rest.token_start[size_t(at) + 1]; i++)
                 index[size_t(rest.tokens[size_t(i)])] = end;
@@ -83,7 +83,7 @@ void Machine::ensure_costs(Id id, NodeMask& mask) {
     };
     Walk walk(*this);
     if (mask.dense.empty()) {
-        walk.run(id, trie, INT64_MAX, [&](int32_t at, Place target, uint8_t) { note(trie, at, walk.whole(target)); });
+        walk.run(id, trie, INT64_MAX, [&](int32_t at, Places target) { note(trie, at, walk.whole(target)); });
     } else {
         note_dense(id, mask, note);
     }
@@ -117,7 +117,7 @@ template <class Note> void Machine::note_dense(Id id, NodeMask& mask, Note note)
     for (const DensePart& part : mask.dense)
         if (part.tail == (is_pair ? n.b : EMPTY_ID) && part.asked == (is_pair ? n.a : id)) rest = part.split->residual;
     Walk walk(*this);
-    walk.run(id, *rest, INT64_MAX, [&](int32_t at, Place target, uint8_t) { note(*rest, at, walk.whole(target)); });
+    walk.run(id, *rest, INT64_MAX, [&](int32_t at, Places target) { note(*rest, at, walk.whole(target)); });
 }
 
 // Keep only tokens of `row` after which a completion of fewer than `remaining` tokens is known.

@@ -9,6 +9,7 @@ namespace {
 enum Operation : uint8_t {
     OP_EMPTY, OP_LITERAL, OP_SET, OP_CONCATENATION, OP_ALTERNATION, OP_REPETITION, OP_INTERSECTION,
     OP_COMPLEMENT, OP_DEFERRED, OP_SPECIAL, OP_SCOPE, OP_DISTINCT_BYTES, OP_DISTINCT_JSON, OP_AGAIN, OP_NODE,
+    OP_DEFERRED_SATISFIABLE,
 };
 
 struct Reader {
@@ -138,6 +139,10 @@ Id Machine::build(const uint8_t* program, size_t size, std::vector<Id>& results)
             case OP_INTERSECTION: result = intersection(popped(stack, reader.number<uint32_t>())); break;
             case OP_COMPLEMENT: result = complement(popped(stack, 1)[0]); break;
             case OP_DEFERRED: result = deferred(reader.number<int32_t>()); break;
+            case OP_DEFERRED_SATISFIABLE:
+                result = deferred(reader.number<int32_t>());
+                if (spells_ascii_) node(result).alive = 1;
+                break;
             case OP_SPECIAL: result = special(reader.number<int32_t>()); break;
             case OP_SCOPE: result = scope(popped(stack, 1)[0]); break;
             case OP_DISTINCT_BYTES: result = distinct(popped(stack, 1)[0], END_BYTES); break;

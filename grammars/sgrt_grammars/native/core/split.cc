@@ -214,8 +214,8 @@ Machine::Slices& Machine::slices(Id body) {
     made->is_simple = !is_nullable(body);
     Walk walk(*this);
     if (made->is_simple)
-        walk.run(repetition(body, 0, top), trie, INT64_MAX, [&](int32_t at, Place target, uint8_t) {
-            const int64_t left = bodies_left(target.tail < 0 ? target.head : target.tail, body);
+        walk.run(repetition(body, 0, top), trie, INT64_MAX, [&](int32_t at, Places places) {
+            const int64_t left = bodies_left(walk.whole(places), body);
             if (left < 0) made->is_simple = false;
             for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(at) + 1]; i++)
                 if (left >= 0) by_count[size_t(top - left)].push_back(trie.tokens[size_t(i)]);

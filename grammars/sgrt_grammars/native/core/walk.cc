@@ -8,17 +8,26 @@ namespace sgrt {
 constexpr int64_t DENSE = 3000;     // trie nodes after which a walk gives up and splits the node instead
 constexpr int MANY_BYTES = 64;      // first bytes of a head that is evidently dense
 
-static void sort_in(const Walk& walk, const Trie& trie, int32_t at, Place target, uint8_t flags, NodeMask& mask) {
-    const Tightness tight = walk.tightness(target);
-    const int32_t first = trie.token_start[size_t(at)], last = trie.token_start[size_t(at) + 1];
-    std::vector<int32_t>* list = nullptr;
-    if (flags & FLAG_MULTIPLE || (flags && tight == TIGHT)) list = &mask.multiple;
-    else if (tight == PENDING) list = flags & (FLAG_BEGAN | FLAG_SINGLE) ? &mask.multiple : &mask.single;
-    else if (flags & FLAG_SINGLE) list = &mask.single;
-    else if (tight == TIGHT) list = &mask.tight;
-    for (int32_t i = first; i < last; i++) {
-        if (list) list->push_back(trie.tokens[size_t(i)]);
-        else set_bit(mask.row, trie.tokens[size_t(i)]);
+enum Verdict : uint8_t { PLAIN, SINGLE, TIGHT_END, MULTIPLE };
+
+// How far a token that leads to `place` depends on registers. Of several places the least dependent one counts.
+static Verdict verdict_of(const Walk& walk, const Place& place) {
+    const Tightness tight = walk.tightness(place);
+    const uint8_t flags = place.flags;
+    if (flags & FLAG_MULTIPLE || (flags && tight == TIGHT)) return MULTIPLE;
+    if (tight == PENDING) return flags & (FLAG_BEGAN | FLAG_SINGLE) ? MULTIPLE : SINGLE;
+    if (flags & FLAG_SINGLE) return SINGLE;
+    return tight == TIGHT ? TIGHT_END : PLAIN;
+}
+
+static void sort_in(const Walk& walk, const Trie& trie, int32_t at, Places places, NodeMask& mask) {
+    Verdict verdict = MULTIPLE;
+    for (const Place& place : places)
+        if (verdict != PLAIN) verdict = std::min(verdict, verdict_of(walk, place));
+    std::vector<int32_t>* lists[] = {nullptr, &mask.single, &mask.tight, &mask.multiple};
+    for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(at) + 1]; i++) {
+        if (verdict == PLAIN) set_bit(mask.row, trie.tokens[size_t(i)]);
+        else lists[verdict]->push_back(trie.tokens[size_t(i)]);
     }
 }
 
@@ -54,8 +63,8 @@ void Machine::compute_mask(Id id, NodeMask& mask) {
     const bool is_pair = n.kind == CONCATENATION && !n.regular && node(n.a).regular;
     if (!(is_pair && (first(n.a).count() > MANY_BYTES || is_split_known(n.a, first(n.b))))) {
         Walk walk(*this);
-        is_done = walk.run(id, trie, DENSE, [&](int32_t at, Place target, uint8_t flags) {
-            sort_in(walk, trie, at, target, flags, mask);
+        is_done = walk.run(id, trie, DENSE, [&](int32_t at, Places places) {
+            sort_in(walk, trie, at, places, mask);
         });
     }
     if (!is_done) {
@@ -64,8 +73,12 @@ void Machine::compute_mask(Id id, NodeMask& mask) {
     }
     add_specials(id, mask);
     for (auto* list : {&mask.single, &mask.multiple, &mask.tight}) unique_sorted(*list);
-    without(mask.single, mask.multiple);
-    without(mask.tight, mask.multiple);
+    // What one option allows outright needs no look at the others.
+    for (auto* list : {&mask.single, &mask.multiple, &mask.tight})
+        list->erase(std::remove_if(list->begin(), list->end(), [&](int32_t token) { return has_bit(mask.row, token); }),
+                    list->end());
+    without(mask.multiple, mask.single);
+    without(mask.multiple, mask.tight);
     without(mask.tight, mask.single);
     if (mask.single.empty()) return;
     mask.open_row = mask.row;
@@ -102,8 +115,8 @@ void Machine::add_dense(Id id, NodeMask& mask) {
         }
     }
     Walk walk(*this);
-    walk.run(id, *rest, INT64_MAX, [&](int32_t at, Place target, uint8_t flags) {
-        sort_in(walk, *rest, at, target, flags, mask);
+    walk.run(id, *rest, INT64_MAX, [&](int32_t at, Places places) {
+        sort_in(walk, *rest, at, places, mask);
     });
 }
 
