@@ -1,0 +1,159 @@
+"""The native decoder agrees with torch on every family and type, and its numbers do not depend on the schedule."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+import torch
+from gguf import GGMLQuantizationType
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from paged_harness import PagedHarness
+from tiny_models import TINY_MODELS, TinyModel, write_folder, write_gguf
+from torch import Tensor
+
+from sgrt.checkpoint.opening import open_checkpoint
+from sgrt.model.native_decoder import DecoderUnsupported, NativeDecoder
+from sgrt.model.packed_decoder import PackedDecoder
+from sgrt.model.registry import load_model
+
+pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler on the PATH")
+
+PROMPT = [(7 * index * index + 3) % 264 for index in range(90)]
+FOLDER_ONLY = ("qwen2-window", "gemma3-scaled")  # what they configure has no place in a GGUF file
+TYPES = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"]  # that the `gguf` package can write
+
+
+def wide(name: str) -> TinyModel:
+    """A tiny model with heads as wide as the kernels need, in float32."""
+    model = TINY_MODELS[name]
+    return replace(model, config=MappingProxyType({**model.config, "head_dim": 32}))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@cache
+def quantized(folder: Path, type_name: str) -> Path:
+    return write_gguf(wide("qwen3"), folder / f"qwen3-{type_name}.gguf", GGMLQuantizationType[type_name])
+
+
+def native(path: Path, threads: int = 2) -> NativeDecoder:
+    checkpoint = open_checkpoint(path)
+    return NativeDecoder(checkpoint.config, checkpoint, threads=threads)
+
+
+def whole(model: NativeDecoder | PackedDecoder, dtype: torch.dtype = torch.float32) -> Tensor:
+    return PagedHarness(model, pages=40, dtype=dtype).whole(0, PROMPT)
+
+
+@pytest.mark.parametrize("name", TINY_MODELS)
+def test_float_weights_give_torchs_logits(folder: Path, name: str) -> None:
+    path = write_folder(wide(name), folder / name)
+    with native(path) as decoder:
+        result = whole(decoder)
+    checkpoint = open_checkpoint(path)
+    expected = load_model(checkpoint, compute_dtype=torch.float32, device=torch.device("cpu"))
+    torch.testing.assert_close(
+        result, PagedHarness(expected, pages=40).whole(0, PROMPT), atol=2e-3, rtol=1e-3
+    )
+
+
+@pytest.mark.parametrize("type_name", TYPES)
+def test_quantized_weights_give_the_definitions_logits(folder: Path, type_name: str) -> None:
+    path = quantized(folder, type_name)
+    checkpoint = open_checkpoint(path)
+    expected = whole(PackedDecoder(checkpoint.config, checkpoint))
+    with native(path) as decoder:
+        result = whole(decoder)
+    # Last bits of norms and exponentials differ and tip a rounding to int8 now and then: one step of 127.
+    assert float((result - expected).norm() / expected.norm()) < 2e-2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_threads_change_nothing(folder: Path, dtype: torch.dtype) -> None:
+    path = quantized(folder, "Q4_1")
+    results = []
+    for threads in (1, 2, 3):
+        with native(path, threads) as decoder:
+            results.append(whole(decoder, dtype))
+    assert torch.equal(results[0], results[1])
+    assert torch.equal(results[0], results[2])
+
+
+@cache
+def shared_decoder(path: Path) -> NativeDecoder:
+    return native(path)
+
+
+@settings(max_examples=25)
+@given(data=st.data(), type_name=st.sampled_from(["Q4_1", "Q8_0"]), is_bf16=st.booleans())
+def test_any_schedule_gives_the_same_bits(
+    folder: Path, data: st.DataObject, type_name: str, is_bf16: bool
+) -> None:
+    """Cold and warm, alone and batched, in any chunks: a token's logits are the same bits."""
+    decoder = shared_decoder(quantized(folder, type_name))
+    dtype = torch.bfloat16 if is_bf16 else torch.float32
+    texts = [PROMPT[: data.draw(st.integers(1, 90))], PROMPT[5 : data.draw(st.integers(6, 90))], PROMPT[::-1]]
+    harness = PagedHarness(decoder, pages=120, dtype=dtype)
+    alone = [harness.whole(index, text) for index, text in enumerate(texts)]
+    together = PagedHarness(decoder, pages=120, dtype=dtype)
+    done = [0] * len(texts)
+    parts: list[list[Tensor]] = [[] for _ in texts]
+    while any(count < len(text) for count, text in zip(done, texts, strict=True)):
+        waiting = [index for index, text in enumerate(texts) if done[index] < len(text)]
+        chosen = data.draw(st.lists(st.sampled_from(waiting), min_size=1, unique=True))
+        sizes = [data.draw(st.integers(1, min(50, len(texts[index]) - done[index]))) for index in chosen]
+        chunks = [
+            (index, texts[index][done[index] : done[index] + size])
+            for index, size in zip(chosen, sizes, strict=True)
+        ]
+        for index, logits in zip(chosen, together.step(chunks), strict=True):
+            parts[index].append(logits)
+            done[index] += logits.shape[0]
+    for expected, got in zip(alone, parts, strict=True):
+        assert torch.equal(expected, torch.cat(got))
+
+
+@pytest.mark.parametrize("name", ["gemma3", "mistral"])
+def test_windows_and_post_norms_do_not_depend_on_chunks(folder: Path, name: str) -> None:
+    with native(write_gguf(wide(name), folder / f"{name}.gguf", GGMLQuantizationType.Q8_0)) as decoder:
+        expected = whole(decoder)
+        harness = PagedHarness(decoder, pages=40)
+        chunks = [PROMPT[:1], PROMPT[1:2], PROMPT[2:30], PROMPT[30:33], PROMPT[33:]]
+        assert torch.equal(expected, torch.cat([harness.step([(0, chunk)])[0] for chunk in chunks]))
+
+
+def test_long_contexts_cross_spans_in_any_chunks(folder: Path) -> None:
+    decoder = shared_decoder(quantized(folder, "Q4_1"))
+    text = [(11 * index + index * index) % 264 for index in range(420)]
+    expected = PagedHarness(decoder, pages=160).whole(0, text)
+    harness = PagedHarness(decoder, pages=160)
+    chunks = [text[:250], text[250:255], text[255:256], text[256:257], text[257:400], text[400:]]
+    assert torch.equal(expected, torch.cat([harness.step([(0, chunk)])[0] for chunk in chunks]))
+
+
+def test_a_closed_decoder_says_so(folder: Path) -> None:
+    decoder = native(quantized(folder, "Q8_0"))
+    decoder.close()
+    decoder.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        whole(decoder)
+
+
+def test_pages_of_another_type_are_refused(folder: Path) -> None:
+    with native(quantized(folder, "Q8_0")) as decoder, pytest.raises(DecoderUnsupported, match="float16"):
+        whole(decoder, torch.float16)
+
+
+def test_sizes_without_a_kernel_are_refused(folder: Path) -> None:
+    path = write_folder(TINY_MODELS["llama"], folder / "narrow")
+    with pytest.raises(DecoderUnsupported, match="head_dim is 16"):
+        native(path)
