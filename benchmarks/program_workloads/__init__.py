@@ -1,0 +1,1 @@
+"""Agent programs of known shapes over generated data."""
