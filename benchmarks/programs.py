@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from program_workloads import agents, chats, shots, trees
 from program_workloads.workload import Build, Scale, Workload
+from rich.console import Console
+from rich.progress import track
 
 import sgrt
 from sgrt_frontend.planning.tree import PlanTree
