@@ -82,10 +82,16 @@ def test_chunks_do_not_change_the_result(dtype: torch.dtype, data: st.DataObject
 
 
 @DTYPES
-def test_one_token_at_a_time_equals_the_whole_bit_for_bit(dtype: torch.dtype) -> None:
-    run = make_run(70)
-    whole = run_in_chunks(run, paired_layer(run, dtype=dtype, page_tokens=32), [70], scale=SCALE)
-    decoded = run_in_chunks(run, paired_layer(run, dtype=dtype, page_tokens=32), [1] * 70, scale=SCALE)
+@pytest.mark.parametrize("page_tokens", [8, 16, 32, 128])
+@pytest.mark.parametrize("heads", [2, 4, 6])
+def test_one_token_at_a_time_equals_the_whole_bit_for_bit(
+    dtype: torch.dtype, page_tokens: int, heads: int
+) -> None:
+    run = make_run(70, heads=heads)
+    whole = run_in_chunks(run, paired_layer(run, dtype=dtype, page_tokens=page_tokens), [70], scale=SCALE)
+    decoded = run_in_chunks(
+        run, paired_layer(run, dtype=dtype, page_tokens=page_tokens), [1] * 70, scale=SCALE
+    )
     assert torch.equal(whole, decoded)
 
 

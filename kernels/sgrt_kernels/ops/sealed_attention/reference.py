@@ -79,12 +79,14 @@ def sealed_attention(
     )
 
     def add(tokens: Tensor, visible: Tensor, keys: Tensor, values: Tensor) -> None:
-        scores = q @ keys.to(dtype).permute(0, 2, 3, 1)  # [tiles, kv_heads, rows, tokens]
+        # contiguous whatever the batch is: a product's kernel, and so its sums, depend on strides
+        keys, values = (x.to(dtype).transpose(1, 2).contiguous() for x in (keys, values))
+        scores = q @ keys.transpose(2, 3)  # [tiles, kv_heads, rows, tokens]
         if soft_cap is not None:
             scores = soft_cap * torch.tanh(scores / soft_cap)
         visible = visible & _in_window(tokens, tiles.positions, window)
         hidden = ~visible.repeat_interleave(group, dim=1)[:, None]
-        sums.add(scores.masked_fill(hidden, float("-inf")), values.to(dtype).permute(0, 2, 1, 3))
+        sums.add(scores.masked_fill(hidden, float("-inf")), values)
 
     own = tiles.positions // page_tokens  # [tiles, QUERY_TILE]
     pages_per_block = max(1, TOKEN_BLOCK // page_tokens)
