@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Final
 
 from sgrt.checkpoint.json_file import JsonFile
@@ -19,6 +20,24 @@ ARCHITECTURES: Final = {
     "Qwen3ForCausalLM": "qwen3",
     "Gemma3ForCausalLM": "gemma3",
     "Gemma3ForConditionalGeneration": "gemma3",  # its text part
+}
+# What a configuration means where it is silent: published files leave out what equals their class's own defaults.
+_GEMMA3_DEFAULTS: Final[Mapping[str, object]] = {
+    "vocab_size": 262_208,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "max_position_embeddings": 131_072,
+    "rope_theta": 1_000_000.0,
+    "sliding_window": 4096,
+    "query_pre_attn_scalar": 256,
+}
+_DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
+    "MistralForCausalLM": {"sliding_window": 4096},
+    "Qwen2ForCausalLM": {"sliding_window": 4096, "max_window_layers": 28},
+    "Qwen3ForCausalLM": {"sliding_window": 4096, "max_window_layers": 28, "head_dim": 128},
+    "Gemma3ForCausalLM": _GEMMA3_DEFAULTS,
+    "Gemma3ForConditionalGeneration": _GEMMA3_DEFAULTS,
 }
 _ACTIVATIONS: Final = {
     "silu": Activation.SILU,
@@ -37,8 +56,8 @@ def read_config(config: JsonFile) -> ModelConfig:
         CorruptModel: a number is missing or contradicts another.
     """
     names = [str(name) for name in config.items("architectures")]
-    architecture = next((ARCHITECTURES[name] for name in names if name in ARCHITECTURES), None)
-    if architecture is None:
+    name = next((name for name in names if name in ARCHITECTURES), None)
+    if name is None:
         raise UnsupportedModel(
             f"{config.path}: architecture {', '.join(names) or 'missing'} is unknown; known: {', '.join(ARCHITECTURES)}"
         )
@@ -49,8 +68,9 @@ def read_config(config: JsonFile) -> ModelConfig:
             "bfloat16) and GGUF files"
         )
     text = config.part("text_config") if "text_config" in config.values else config
+    whole = JsonFile(config.path, {**_DEFAULTS.get(name, {}), **text.values})
     try:
-        return _Reader(text, architecture).config()
+        return _Reader(whole, ARCHITECTURES[name]).config()
     except ContradictoryConfig as error:
         raise CorruptModel(f"{config.path}: {error}") from error
 

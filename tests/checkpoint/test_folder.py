@@ -121,6 +121,24 @@ def test_the_sliding_layers_of_gemma_are_every_layer_but_the_sixth_where_the_fil
     assert windows == [8, 8, 8, 8, 8, None, 8]
 
 
+def test_what_a_published_configuration_leaves_out_is_its_class_default() -> None:
+    sparse: dict[str, object] = {
+        "hidden_size": 2560,
+        "intermediate_size": 10240,
+        "num_hidden_layers": 6,
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+        "sliding_window": 1024,
+    }
+    nested = {"architectures": ["Gemma3ForConditionalGeneration"], "text_config": sparse}
+    config = read_config(config_of(nested))
+    assert (config.heads, config.kv_heads, config.head_dim, config.vocabulary) == (8, 4, 256, 262_208)
+    assert config.layers[0].rope == Rope(theta=1e4)
+    assert config.layers[5].rope == Rope(theta=1e6, scaling=LinearScaling(factor=8.0))
+    mistral = {key: value for key, value in TINY_MODELS["mistral"].config.items() if key != "sliding_window"}
+    assert read_config(config_of(mistral)).layers[0].window == 4096
+    assert read_config(config_of(mistral | {"sliding_window": None})).layers[0].window is None
+
+
 def test_the_text_part_of_a_model_with_pictures_is_read(tmp_path: Path) -> None:
     folder = write_folder(TINY_MODELS["gemma3"], tmp_path / "gemma")
     expected = open_checkpoint(folder)
