@@ -62,6 +62,8 @@ def server_config(arguments: argparse.Namespace) -> ServerConfig:
         allowed_origins=tuple(arguments.allowed_origin or ()),
         log_requests=arguments.log_requests,
         default_deadline_s=arguments.deadline_s,
+        overload=arguments.overload,
+        overload_max_tokens=arguments.overload_max_tokens,
         drain_timeout_s=arguments.drain_timeout_s,
         limits=replace(
             Limits(),
@@ -137,6 +139,13 @@ def _add_limit_options(group: argparse._ArgumentGroup) -> None:
         ("--max-body-bytes", limits.body_bytes, "size of a request body"),
     ):
         group.add_argument(name, type=int, default=value, help=f"{text} (default: %(default)s)")
+    group.add_argument(
+        "--overload",
+        choices=("refuse", "shorten"),
+        default="refuse",
+        help="when more than half full: nothing, or shorter free answers (default: %(default)s)",
+    )
+    group.add_argument("--overload-max-tokens", type=int, default=128, help="of a shortened answer")
     group.add_argument("--deadline-s", type=float, default=None, help="seconds a request may take at most")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sgrt.server.config import ServerConfig
@@ -12,7 +12,8 @@ from sgrt.server.errors import ApiError
 class Admission:
     """Counts what is in flight. Refusal is at once and says when to come back; waiting happens in the engine."""
 
-    def __init__(self, config: ServerConfig) -> None:
+    def __init__(self, config: ServerConfig, on_refusal: Callable[[str], None] = lambda code: None) -> None:
+        self._on_refusal = on_refusal
         self._limits = config.limits
         self._retry_after_s = config.retry_after_s
         self._num_sequences = 0
@@ -75,4 +76,5 @@ class Admission:
             )
 
     def _refusal(self, message: str, code: str) -> ApiError:
+        self._on_refusal(code)
         return ApiError(503, message, kind="overloaded_error", code=code, retry_after_s=self._retry_after_s)

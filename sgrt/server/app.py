@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
+from functools import cache
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -36,10 +37,6 @@ def create_app(
         json_depth=config.limits.json_depth,
         keep_alive_s=config.keep_alive_s,
     )
-    document = json_reply(openapi_document([route.operation for route in ROUTES], version=__version__))
-
-    async def openapi(incoming: Incoming) -> Reply:
-        return document
 
     def endpoint(method: str, path: str, handler: Handler) -> Route:
         on_disconnect = service.metrics.disconnects.add
@@ -49,7 +46,7 @@ def create_app(
     routes = [
         endpoint(route.method, route.path, functools.partial(route.handler, service)) for route in ROUTES
     ]
-    routes.append(endpoint("GET", "/openapi.json", openapi))
+    routes.append(endpoint("GET", "/openapi.json", _openapi))
     middleware = [Middleware(_Gate, service=service)]
     if config.allowed_origins:
         middleware.insert(
@@ -64,6 +61,15 @@ def create_app(
     app = Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _http_error})
     app.state.service = service
     return app
+
+
+async def _openapi(incoming: Incoming) -> Reply:
+    return _document()
+
+
+@cache
+def _document() -> Reply:
+    return json_reply(openapi_document([route.operation for route in ROUTES], version=__version__))
 
 
 class _Gate:

@@ -25,6 +25,7 @@ async def chat_completions(service: Service, incoming: Incoming) -> Reply:
     headers = ignored_header(request)
     check_stream_options(request)
     plan = await plan_chat(service, request, incoming.caller)
+    headers |= plan.headers
     answer = _Answer(service=service, plan=plan, request=request, owner=incoming.caller.salt)
     if not request.stream:
         return json_reply(await answer.whole(), headers=headers)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -12,8 +13,10 @@ from sgrt.server.errors import bad_request, from_exception
 from sgrt.server.marks import MarkedText
 from sgrt.server.output import Delta, PlainReader
 from sgrt.server.parsed_output import ParsedReader, new_call_id
+from sgrt.server.prompts import plain_turns_of
 from sgrt.server.sampling import sampling_params, stop_strings
 from sgrt.server.service import Service, Ticket
+from sgrt.server.sessions import Session, Turn, continued
 from sgrt.server.stops import StopScanner
 from sgrt.server.structured import Wanted, wanted_output
 from sgrt.server.tool_setup import ToolMode, ToolSetup, is_thinking, read_tools
@@ -37,6 +40,31 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPlan:
+    """The session a chat belongs to, and the turns that it goes on from."""
+
+    owner: str
+    name: str
+    turns: tuple[Turn, ...]
+    started_s: float
+
+    def keep(self, service: Service, call: Call, token_ids: Sequence[int], text: str) -> None:
+        """Remember the answer as the tokens it was generated as; end tokens are the template's to write."""
+        output = list(token_ids)
+        while output and output[-1] in service.description.end_token_ids:
+            output.pop()
+        session = Session(
+            turns=self.turns,
+            prompt=call.prompt,
+            output=tuple(output),
+            text=text,
+            started_s=self.started_s,
+            ended_s=service.clock(),
+        )
+        service.sessions.put(self.owner, self.name, session)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatPlan:
     """A chat request, ready to run."""
 
@@ -44,6 +72,13 @@ class ChatPlan:
     call: Call
     constraint_param: str | None
     new_reader: Callable[[], Reader]
+    session: SessionPlan | None = None
+    shortened: int | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the answer says about itself."""
+        return {} if self.shortened is None else {"x-sgrt-shortened": str(self.shortened)}
 
     @property
     def num_choices(self) -> int:
@@ -56,6 +91,8 @@ class ChatPlan:
         """(choice, delta) in the order they come; every choice ends exactly once. Counts into `usage`."""
         readers = [self.new_reader() for _ in range(self.num_choices)]
         unfinished = set(range(self.num_choices))
+        token_ids: list[int] = []
+        texts: list[str] = []
         usage.note_prompt(len(self.call.prompt))
         with service.admission.admit(sequences=self.num_choices, prompt_tokens=len(self.call.prompt)):
             async with aclosing(service.run(self.call, ticket=ticket, param=self.constraint_param)) as chunks:
@@ -65,13 +102,17 @@ class ChatPlan:
                     usage.note_tokens(len(chunk.token_ids), index=chunk.index)
                     if chunk.finish is not None:
                         usage.add(chunk.finish.usage, index=chunk.index)
+                    token_ids += chunk.token_ids
                     for delta in readers[chunk.index].read(chunk):
+                        texts.append(delta.content)
                         if delta.ending is not None:
                             unfinished.discard(chunk.index)
                             usage.reasoning_tokens += readers[chunk.index].num_reasoning_tokens
                         yield chunk.index, delta
                     if not unfinished:
-                        return
+                        break
+        if self.session is not None:
+            self.session.keep(service, self.call, token_ids, "".join(texts))
 
 
 async def plan_chat(service: Service, request: ChatRequest, caller: Caller) -> ChatPlan:
@@ -91,15 +132,20 @@ async def plan_chat(service: Service, request: ChatRequest, caller: Caller) -> C
             param="tool_choice",
         )
     prompt = await service.renderer.render(request, setup, limits)
+    session = _session(service, request, setup, caller)
+    if session is not None:
+        prompt = await _continued(service, session, prompt)
     form = service.format
     thinks = service.has_reasoning and is_thinking(service.marks, form, prompt)
     constrained = _constrained(service, setup, wanted, thinks=thinks)
     reads_marks = form is not None and (setup.mode is not ToolMode.NONE or service.has_reasoning)
+    max_tokens = request.max_completion_tokens or request.max_tokens
+    shortened = service.shortened(max_tokens, is_constrained=constrained is not None)
     sampling = sampling_params(
         request,
         limits=limits,
         vocabulary_tokens=service.description.vocabulary_tokens,
-        max_tokens=request.max_completion_tokens or request.max_tokens,
+        max_tokens=shortened or max_tokens,
         logprobs=_num_logprobs(request, limits.top_logprobs),
         has_own_stops=reads_marks,
     )
@@ -116,10 +162,38 @@ async def plan_chat(service: Service, request: ChatRequest, caller: Caller) -> C
         call=call,
         constraint_param=constrained.param if constrained else None,
         new_reader=PlainReader,
+        session=session,
+        shortened=shortened,
     )
     if not reads_marks or form is None:
         return plan
     return replace(plan, new_reader=_reader_maker(service, form, request, setup, wanted, thinks))
+
+
+def _session(service: Service, request: ChatRequest, setup: ToolSetup, caller: Caller) -> SessionPlan | None:
+    """The session a request names. Only plain conversations with one answer keep their tokens."""
+    if request.session_id is None or setup.mode is not ToolMode.NONE or (request.n or 1) > 1:
+        return None
+    turns = plain_turns_of(request)
+    if turns is None or request.continue_final_message or request.add_generation_prompt is False:
+        return None
+    before = service.sessions.get(caller.salt, request.session_id)
+    goes_on = before is not None and turns[: len(before.turns)] == before.turns
+    started_s = before.started_s if before is not None and goes_on else service.clock()
+    return SessionPlan(owner=caller.salt, name=request.session_id, turns=turns, started_s=started_s)
+
+
+async def _continued(service: Service, plan: SessionPlan, prompt: tuple[int, ...]) -> tuple[int, ...]:
+    """`prompt` over the session's own tokens where it goes on from them."""
+    before = service.sessions.get(plan.owner, plan.name)
+    if before is None:
+        return prompt
+    render = service.renderer.plain_turns
+    found = await asyncio.to_thread(continued, before, plan.turns, prompt, render)
+    if found is None:
+        return prompt
+    service.metrics.reencoded_tokens.add(found.num_saved)
+    return found.prompt
 
 
 def _check_tools(service: Service, setup: ToolSetup) -> ToolSetup:

@@ -30,6 +30,8 @@ async def completions(service: Service, incoming: Incoming) -> Reply:
     headers = ignored_header(request)
     check_stream_options(request)
     answer = await _prepare(service, request, incoming.caller)
+    if answer.shortened is not None:
+        headers["x-sgrt-shortened"] = str(answer.shortened)
     if not request.stream:
         return json_reply(await answer.whole(), headers=headers)
     return await stream_reply(answer.stream(), headers=headers)
@@ -66,6 +68,7 @@ class _Answer:
     sampling: SamplingParams
     wanted: Wanted | None
     caller: Caller
+    shortened: int | None = None
     usage: UsageSum = field(default_factory=UsageSum)
     created: int = field(default_factory=lambda: int(time.time()))
     request_id: str = ""
@@ -194,11 +197,14 @@ async def _prepare(service: Service, request: CompletionRequest, caller: Caller)
             "echo gives the log-probability of each prompt token but no alternatives; use logprobs: 0",
             param="logprobs",
         )
+    wanted = wanted_output(request, limits)
+    max_tokens = service.config.completion_max_tokens if request.max_tokens is None else request.max_tokens
+    shortened = service.shortened(max_tokens, is_constrained=wanted is not None)
     sampling = sampling_params(
         request,
         limits=limits,
         vocabulary_tokens=service.description.vocabulary_tokens,
-        max_tokens=service.config.completion_max_tokens if request.max_tokens is None else request.max_tokens,
+        max_tokens=shortened or max_tokens,
         logprobs=request.logprobs,
     )
     token_lists = await _token_lists(service, request)
@@ -214,8 +220,9 @@ async def _prepare(service: Service, request: CompletionRequest, caller: Caller)
         model=model,
         prompts=prompts,
         sampling=sampling,
-        wanted=wanted_output(request, limits),
+        wanted=wanted,
         caller=caller,
+        shortened=shortened,
     )
 
 

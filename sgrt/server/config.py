@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from sgrt.errors import InvalidRequest
 
@@ -30,6 +31,7 @@ class Limits:
     inflight_sequences: int = 1024
     inflight_prompt_tokens: int = 2_000_000
     stored_responses: int = 256
+    sessions: int = 1024
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -44,7 +46,8 @@ class ServerConfig:
     `api_keys` empty means no key is asked for, which is refused off loopback unless `allow_open` says so.
     `model_names` are the names clients may use; empty means the backend's own name.
     `tool_format` and `reasoning_format` name a format of `sgrt_grammars.tools`, `auto` picks by what the
-    model's template and vocabulary show, `none` switches the parser off.
+    model's template and vocabulary show, `none` switches the parser off. `overload="shorten"` caps free answers
+    at `overload_max_tokens` while more than half of the places are taken.
     """
 
     host: str = "127.0.0.1"
@@ -58,6 +61,8 @@ class ServerConfig:
     allowed_origins: tuple[str, ...] = ()
     log_requests: bool = False
     default_deadline_s: float | None = None
+    overload: Literal["refuse", "shorten"] = "refuse"
+    overload_max_tokens: int = 128
     completion_max_tokens: int = 16
     retry_after_s: float = 1.0
     keep_alive_s: float = 15.0

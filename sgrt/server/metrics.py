@@ -83,7 +83,8 @@ class ServerMetrics:
             "sgrt:shared_tokens_saved", "Tokens not computed again thanks to sharing."
         )
         self.reencoded_tokens = Counter(
-            "sgrt:reencoded_tokens_lost", "Tokens of earlier answers that encoding the text again changed."
+            "sgrt:reencoded_tokens_lost",
+            "Tokens of earlier answers that encoding their text again would split otherwise; sessions keep them.",
         )
         self.prefix_queries = Counter("sgrt:prefix_cache_queries", "Prompt tokens looked up.")
         self.prefix_hits = Counter("sgrt:prefix_cache_hits", "Prompt tokens found.")

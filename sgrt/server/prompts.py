@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 from sgrt.server.config import Limits
 from sgrt.server.errors import bad_request
 from sgrt.server.json_body import JsonValue
+from sgrt.server.sessions import Turn
 from sgrt.server.tool_setup import ToolMode, ToolSetup, template_tools
 from sgrt.server.wire.chat import ChatMessage, ChatRequest
 from sgrt_frontend.backend import Backend
@@ -31,7 +32,6 @@ _ROLES = {
     "function": Role.TOOL,
 }
 _TEXT_PARTS = ("text", "input_text", "output_text")
-_INLINE_CHARS = 8192
 # What a request may tell a template; the rest of its variables are the server's own.
 _TEMPLATE_VARIABLES = frozenset(
     {"enable_thinking", "thinking", "thinking_mode", "reasoning_effort", "date_string"}
@@ -124,24 +124,31 @@ class Renderer:
         opens: bool,
         variables: dict[str, JsonValue],
     ) -> tuple[int, ...]:
-        has_tools = setup.mode is not ToolMode.NONE
-        has_calls = any(message.tool_calls or message.role in ("tool", "function") for message in messages)
+        # Beside the event loop: a template takes milliseconds, in which nobody else would be answered.
+        tools = template_tools(request) if setup.mode is not ToolMode.NONE else []
+        return await asyncio.to_thread(self._tokens, messages, setup, tools, opens, variables)
+
+    def plain_turns(self, turns: Sequence[Turn], opens: bool) -> tuple[int, ...]:
+        """The tokens of turns that are (role, text)."""
+        messages = [ChatMessage.model_validate({"role": role, "content": text}) for role, text in turns]
+        return self._tokens(messages, ToolSetup(mode=ToolMode.NONE), [], opens, {})
+
+    def _tokens(
+        self,
+        messages: list[ChatMessage],
+        setup: ToolSetup,
+        tools: list[Mapping[str, JsonValue]],
+        opens: bool,
+        variables: dict[str, JsonValue],
+    ) -> tuple[int, ...]:
         backend = self._backend
-        size = sum(len(message.content or "") for message in messages)
+        has_calls = any(message.tool_calls or message.role in ("tool", "function") for message in messages)
         if isinstance(backend, RendersTools) and (
-            not (has_tools or has_calls) or "tools" in backend.template_text()
+            not (tools or has_calls) or "tools" in backend.template_text()
         ):
             turns = [_template_message(message, index) for index, message in enumerate(messages)]
-            tools = template_tools(request) if has_tools else []
-            if size <= _INLINE_CHARS:
-                return backend.render_chat(turns, open_assistant=opens, tools=tools, variables=variables)
-            return await asyncio.to_thread(
-                backend.render_chat, turns, open_assistant=opens, tools=tools, variables=variables
-            )
-        plain = self._written_out(messages, setup)
-        if size <= _INLINE_CHARS:
-            return backend.render(plain, open_assistant=opens)
-        return await asyncio.to_thread(backend.render, plain, open_assistant=opens)
+            return backend.render_chat(turns, open_assistant=opens, tools=tools, variables=variables)
+        return backend.render(self._written_out(messages, setup), open_assistant=opens)
 
     def _written_out(self, messages: list[ChatMessage], setup: ToolSetup) -> list[Message]:
         """The chat as plain messages, tools and calls in words."""
@@ -237,3 +244,13 @@ def _arguments_text(arguments: str | Mapping[str, object] | None) -> str:
     if not isinstance(value, dict):
         raise bad_request("the arguments of a tool call must be a JSON object", param="messages")
     return json.dumps(value, ensure_ascii=False)
+
+
+def plain_turns_of(request: ChatRequest) -> tuple[Turn, ...] | None:
+    """The messages as (role, text); None where one is more than that (calls, results, names)."""
+    turns: list[Turn] = []
+    for index, message in enumerate(request.messages):
+        if message.tool_calls or message.tool_call_id or message.name:
+            return None
+        turns.append((message.role, plain_text(message, index=index)))
+    return tuple(turns)

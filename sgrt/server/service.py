@@ -7,9 +7,10 @@ import hashlib
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Protocol, runtime_checkable
 
+from sgrt.errors import DeadlineExceeded
 from sgrt.server.admission import Admission
 from sgrt.server.auth import Gatekeeper
 from sgrt.server.config import ServerConfig
@@ -18,11 +19,12 @@ from sgrt.server.marks import Marks
 from sgrt.server.metrics import ServerMetrics
 from sgrt.server.prompts import Renderer, template_of
 from sgrt.server.response_store import ResponseStore
+from sgrt.server.sessions import SessionStore
 from sgrt.server.tool_setup import choose_format, has_reasoning
 from sgrt_frontend.backend import Backend
-from sgrt_frontend.call import Call, Chunk, Finish
+from sgrt_frontend.call import Call, Chunk, Finish, StopReason
 
-_INLINE_CHARS = 8192  # shorter texts are encoded faster than a thread is reached
+_INLINE_CHARS = 512  # shorter texts are encoded faster than a thread is reached
 
 
 @runtime_checkable
@@ -62,9 +64,9 @@ class Service:
         self.config = config
         self.clock = clock
         self.description = backend.describe()
-        self.admission = Admission(config)
         self.gatekeeper = Gatekeeper(config)
         self.metrics = ServerMetrics(model=self.model_names[0], clock=clock, read_engine=self._stats)
+        self.admission = Admission(config, on_refusal=lambda code: self.metrics.rejections.add(reason=code))
         self.started_at = int(time.time())
         digest = hashlib.sha256(self.description.model.encode()).hexdigest()
         self.fingerprint = f"sgrt-{digest[:8]}"
@@ -74,6 +76,7 @@ class Service:
         self.special_marks = self.marks.special_tokens(self.format) if self.format else {}
         self.renderer = Renderer(backend, self.format)
         self.responses = ResponseStore(config.limits.stored_responses)
+        self.sessions = SessionStore(config.limits.sessions, self.metrics.program_duration.observe)
         self._tickets: dict[str, Ticket] = {}
 
     @property
@@ -119,9 +122,14 @@ class Service:
         if call.constraint is not None:
             self.metrics.constrained.add(kind=type(call.constraint).__name__)
         try:
-            async with _closing(self.backend.generate(call)) as chunks:
-                async for chunk in ticket.until_aborted(chunks):
+            async with (
+                _closing(self.backend.generate(call)) as chunks,
+                aclosing(ticket.until_aborted(chunks)) as items,
+            ):
+                async for chunk in items:
                     clock.note(chunk)
+                    if _is_late(chunk) and not clock.has_tokens:
+                        raise DeadlineExceeded("the deadline passed before the first token")
                     yield chunk
         except ApiError:
             raise
@@ -133,6 +141,18 @@ class Service:
         finally:
             self.metrics.running.add(-1)
             self.metrics.end_to_end.observe(self.clock() - started)
+
+    def shortened(self, max_tokens: int | None, *, is_constrained: bool) -> int | None:
+        """The cap on an answer under load, where the server was told to shorten and is more than half full.
+
+        None: the answer may be as long as it wants. What is constrained must be able to end, so it is left alone.
+        """
+        config = self.config
+        is_crowded = self.admission.num_sequences * 2 > config.limits.inflight_sequences
+        if config.overload != "shorten" or is_constrained or not is_crowded:
+            return None
+        cap = config.overload_max_tokens
+        return cap if max_tokens is None or max_tokens > cap else None
 
     def new_id(self, prefix: str) -> str:
         """A fresh id that no client can guess."""
@@ -177,7 +197,7 @@ class Ticket:
         """End the request: at its next chunk, or at once while it waits for the first."""
         self._aborted.set()
 
-    async def until_aborted(self, chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
+    async def until_aborted(self, chunks: AsyncIterator[Chunk]) -> AsyncGenerator[Chunk]:
         """The chunks, until somebody aborts.
 
         Raises:
@@ -211,6 +231,10 @@ class Ticket:
         return ApiError(499, "the request was aborted", kind="aborted_error", code="aborted")
 
 
+def _is_late(chunk: Chunk) -> bool:
+    return chunk.finish is not None and chunk.finish.reason is StopReason.DEADLINE
+
+
 async def _next(chunks: AsyncIterator[Chunk]) -> Chunk:
     return await anext(chunks)
 
@@ -225,6 +249,11 @@ class _OutputClock:
         self._last: dict[int, float] = {}
         self._first: dict[int, float] = {}
         self._has_prompt = False
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether any output has begun."""
+        return bool(self._first)
 
     def note(self, chunk: Chunk) -> None:
         """Count one chunk."""

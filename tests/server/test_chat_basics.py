@@ -61,7 +61,7 @@ def test_every_choice_of_a_stream_has_its_own_head_and_end(client: Client) -> No
         assert text_of(items, index) == "Hello world"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     pieces=st.lists(st.text("abS TOP.", min_size=1, max_size=4), min_size=1, max_size=12),
     stop=st.lists(st.sampled_from(["STOP", "S", "ab", "P."]), max_size=3),
@@ -100,6 +100,14 @@ def test_finish_reasons_are_words_of_the_public_api(
     with serving(PieceBackend(reason=reason)) as client:
         choice = client.chat().json()["choices"][0]
         assert (choice["finish_reason"], choice["stop_reason"]) == (finish, stop_reason)
+
+
+def test_a_deadline_that_passes_before_the_first_token_is_a_refusal() -> None:
+    with serving(PieceBackend(pieces=[], reason=StopReason.DEADLINE)) as client:
+        for stream in (False, True):
+            response = client.chat(stream=stream)
+            assert (response.status_code, response.json()["error"]["code"]) == (503, "deadline_exceeded")
+            assert "retry-after" in response.headers
 
 
 def test_a_failure_inside_a_stream_is_an_error_event_and_the_stream_is_ended() -> None:

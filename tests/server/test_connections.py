@@ -51,8 +51,10 @@ def test_a_client_that_goes_away_is_not_served_on(path: str, stream: bool) -> No
     with listening(app) as url:
         connection = raw_request(url, path, json.dumps(body).encode())
         wait_until(lambda: backend.num_running == 1)
+        before = backend.num_pieces
         connection.close()
-        assert wait_until(lambda: backend.num_running == 0) < 1.0
+        wait_until(lambda: backend.num_running == 0)
+        assert backend.num_pieces - before <= 20  # a second of the backend's own pace
         assert backend.num_cancelled == 1
         assert app.state.service.admission.num_sequences == 0
         assert "sgrt:client_disconnects_total" in httpx.get(f"{url}/metrics").text
@@ -62,7 +64,7 @@ def test_health_answers_while_streams_run() -> None:
     backend = PieceBackend(pieces=["x"] * 100, step_s=0.005)
     with listening(create_app(backend, ServerConfig())) as url:
 
-        async def run() -> tuple[list[str], float]:
+        async def run() -> tuple[list[str], int]:
             async with httpx.AsyncClient(
                 base_url=url, timeout=30, limits=httpx.Limits(max_connections=80)
             ) as client:

@@ -113,7 +113,7 @@ FIELDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(fields=st.dictionaries(FIELDS, JSON, max_size=4))
 def test_no_field_of_any_type_is_a_server_error(fields: dict[str, object]) -> None:
     with serving(PieceBackend()) as client:
@@ -182,6 +182,10 @@ def test_more_outputs_than_fit_are_refused_with_retry_after() -> None:
         assert response.json()["error"]["code"] == "queue_full"
         assert "retry-after" in response.headers
         assert client.chat(n=2).status_code == 200
+        assert (
+            'sgrt:admission_rejections_total{model_name="stub",reason="queue_full"} 1'
+            in client.get("/metrics").text
+        )
 
 
 def test_no_prompt_reaches_the_log(client: Client, caplog: pytest.LogCaptureFixture) -> None:

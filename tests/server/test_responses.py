@@ -88,7 +88,7 @@ def test_a_stream_ends_with_the_whole_response(client: Client) -> None:
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "Hello world"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     parts=st.lists(st.sampled_from(["<think>so</think>", "Text. ", CALL]), min_size=1, max_size=4),
     size=st.integers(1, 20),

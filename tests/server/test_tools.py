@@ -193,7 +193,7 @@ def test_thoughts_are_told_apart_and_stop_strings_do_not_reach_them() -> None:
         assert message["reasoning_content"] == message["reasoning"]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     before=st.sampled_from(["", "Text. ", "a < b\n\n"]),
     calls=st.lists(st.sampled_from([FIRST, SECOND]), max_size=3),

@@ -50,6 +50,7 @@ class PieceBackend:
     calls: list[Call] = field(default_factory=list)
     num_running: int = 0
     num_cancelled: int = 0
+    num_pieces: int = 0
 
     def describe(self) -> Description:
         return Description(
@@ -108,6 +109,7 @@ class PieceBackend:
             if self.failure is not None and number >= self.fails_after:
                 raise self.failure
             text += piece
+            self.num_pieces += 1
             found = [(text.find(stop), stop) for stop in call.sampling.stop if stop in text]
             if found:
                 position, stop = min(found)

@@ -1,0 +1,106 @@
+"""Sessions: a chat client resends text, but what was generated stays the tokens it was generated as.
+
+A request that names a session and goes on where it stopped gets the tokens of the earlier turns as they are
+in the cache; only what is new is encoded. Encoding an answer's text again may split it otherwise, and everything
+after the first difference would have to be computed anew.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Turn = tuple[str, str]  # role and content
+Render = Callable[[Sequence[Turn], bool], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Where a conversation stopped: its messages, the prompt they made, the answer as tokens and as text."""
+
+    turns: tuple[Turn, ...]
+    prompt: tuple[int, ...]
+    output: tuple[int, ...]
+    text: str
+    started_s: float
+    ended_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continued:
+    """A prompt that goes on from a session, and how many of its tokens encoding again would have lost."""
+
+    prompt: tuple[int, ...]
+    num_saved: int
+
+
+class SessionStore:
+    """The latest sessions by owner and name; the oldest goes when there are too many.
+
+    `on_end` hears how many seconds a conversation took from its first call to its last, once it is forgotten
+    or another begins under its name.
+    """
+
+    def __init__(self, capacity: int, on_end: Callable[[float], None]) -> None:
+        self._capacity = capacity
+        self._on_end = on_end
+        self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
+
+    def get(self, owner: str, name: str) -> Session | None:
+        """Where this owner's session stopped."""
+        return self._sessions.get((owner, name))
+
+    def put(self, owner: str, name: str, session: Session) -> None:
+        """Remember where a session stopped."""
+        before = self._sessions.get((owner, name))
+        if before is not None and before.started_s != session.started_s:
+            self._on_end(before.ended_s - before.started_s)
+        self._sessions[owner, name] = session
+        self._sessions.move_to_end((owner, name))
+        while len(self._sessions) > self._capacity:
+            _, oldest = self._sessions.popitem(last=False)
+            self._on_end(oldest.ended_s - oldest.started_s)
+
+
+def continued(
+    session: Session, turns: Sequence[Turn], full: tuple[int, ...], render: Render
+) -> Continued | None:
+    """The prompt of `turns` over the session's own tokens; None if they do not go on where it stopped.
+
+    `full` is the prompt with everything encoded again. The template must write earlier turns the same way
+    when later ones come; where it does not, the prompt stays as it is.
+    """
+    count = len(session.turns)
+    if tuple(turns[:count]) != session.turns or len(turns) <= count + 1:
+        return None
+    if turns[count] != ("assistant", session.text):
+        return None
+    closed = render(turns[: count + 1], False)
+    if full[: len(closed)] != closed or closed[: len(session.prompt)] != session.prompt:
+        return None
+    probe = (
+        "x" if not session.text.endswith("x") else "y"
+    )  # ends otherwise, so that the closing alone is common
+    other = render([*session.turns, ("assistant", probe)], False)
+    closing = _common_suffix(closed[len(session.prompt) :], other[len(session.prompt) :])
+    again = closed[len(session.prompt) : len(closed) - len(closing)]
+    same = _common_prefix_length(again, session.output)
+    return Continued(
+        prompt=(*session.prompt, *session.output, *closing, *full[len(closed) :]),
+        num_saved=len(session.output) - same,
+    )
+
+
+def _common_suffix(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    size = 0
+    while size < min(len(left), len(right)) and left[-1 - size] == right[-1 - size]:
+        size += 1
+    return left[len(left) - size :]
+
+
+def _common_prefix_length(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+    size = 0
+    while size < min(len(left), len(right)) and left[size] == right[size]:
+        size += 1
+    return size

@@ -1,0 +1,85 @@
+"""Sessions keep tokens; under load answers may be shortened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from engine_server import engine_serving
+from scripted_engine import END, tokenizer
+from server_client import PieceBackend, serving
+
+from sgrt.server.config import Limits
+
+ASK = {"role": "user", "content": "go"}
+MORE = {"role": "user", "content": "and?"}
+
+
+def spelled_out(prompt: Sequence[int], output: Sequence[int]) -> Mapping[int, float]:
+    """Says "the end" byte by byte, as no encoder would."""
+    text = [tokenizer().encode(character)[0] for character in "the end"]
+    return {text[len(output)] if len(output) < len(text) else END: 30.0}
+
+
+def test_a_session_goes_on_from_the_tokens_that_were_generated() -> None:
+    with engine_serving(spelled_out) as (client, _):
+        first = client.chat(messages=[ASK], session_id="s", temperature=0, return_token_ids=True).json()
+        said = first["choices"][0]["message"]
+        assert said["content"] == "the end"
+        again = [ASK, said, MORE]
+        kept = client.chat(messages=again, session_id="s", temperature=0, return_token_ids=True).json()
+        lost = client.chat(messages=again, temperature=0, return_token_ids=True).json()
+        output = [token for token in first["choices"][0]["token_ids"] if token != END]
+        prompt = first["prompt_token_ids"]
+        assert kept["prompt_token_ids"][: len(prompt) + len(output)] == [*prompt, *output]
+        assert tokenizer().decode(kept["prompt_token_ids"]) == tokenizer().decode(lost["prompt_token_ids"])
+        assert kept["prompt_token_ids"] != lost["prompt_token_ids"]
+        assert kept["usage"]["prompt_tokens_details"]["cached_tokens"] >= len(prompt) + len(output) - 1
+        metrics = client.get("/metrics").text
+        (line,) = [
+            line for line in metrics.splitlines() if line.startswith("sgrt:reencoded_tokens_lost_total")
+        ]
+        assert float(line.split()[-1]) > 0
+
+
+def test_a_session_that_does_not_go_on_begins_anew() -> None:
+    with engine_serving(spelled_out) as (client, _):
+        client.chat(messages=[ASK], session_id="s", temperature=0)
+        other = [ASK, {"role": "assistant", "content": "something else"}, MORE]
+        fresh = client.chat(messages=other, session_id="s", temperature=0, return_token_ids=True).json()
+        plain = client.chat(messages=other, temperature=0, return_token_ids=True).json()
+        assert fresh["prompt_token_ids"] == plain["prompt_token_ids"]
+
+
+def test_sessions_of_two_keys_are_two() -> None:
+    with engine_serving(spelled_out, api_keys=("one", "two")) as (client, _):
+        one, two = ({"authorization": f"Bearer {key}"} for key in ("one", "two"))
+        first = client.post(
+            "/v1/chat/completions", {"messages": [ASK], "session_id": "s", "temperature": 0}, one
+        )
+        again = [ASK, first.json()["choices"][0]["message"], MORE]
+        body = {"messages": again, "session_id": "s", "temperature": 0, "return_token_ids": True}
+        theirs = client.post("/v1/chat/completions", body, two).json()["prompt_token_ids"]
+        own = client.post("/v1/chat/completions", body, one).json()["prompt_token_ids"]
+        assert theirs != own
+
+
+def test_answers_are_shortened_only_when_told_to_and_only_under_load() -> None:
+    limits = Limits(inflight_sequences=8)
+    with serving(
+        backend := PieceBackend(), limits=limits, overload="shorten", overload_max_tokens=5
+    ) as client:
+        admission = client.app.state.service.admission
+        assert "x-sgrt-shortened" not in client.chat(max_tokens=50).headers
+        with admission.admit(sequences=6, prompt_tokens=0):
+            response = client.chat(max_tokens=50)
+            assert response.headers["x-sgrt-shortened"] == "5"
+            assert backend.calls[-1].sampling.max_tokens == 5
+            assert client.complete(max_tokens=50).headers["x-sgrt-shortened"] == "5"
+            assert "x-sgrt-shortened" not in client.chat(max_tokens=3).headers
+            client.chat(max_tokens=50, response_format={"type": "json_object"})
+            assert backend.calls[-1].sampling.max_tokens == 50
+    with (
+        serving(PieceBackend(), limits=limits) as client,
+        client.app.state.service.admission.admit(sequences=6, prompt_tokens=0),
+    ):
+        assert "x-sgrt-shortened" not in client.chat(max_tokens=50).headers
