@@ -11,7 +11,7 @@ import dataclasses
 import enum
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NoReturn, get_args, get_origin
+from typing import Any, Literal, NoReturn, SupportsIndex, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -34,28 +34,40 @@ def mentions_stand_in(text: str) -> bool:
     return _OPEN in text or repr(_OPEN)[1:-1] in text
 
 
+# What these make of unknown text is unknown text of about the same length.
+_KEEPING = frozenset(
+    {"strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "casefold", "swapcase"}
+    | {"removeprefix", "removesuffix", "replace", "translate", "expandtabs"}
+)
+
+
 class PlannedText(Planned, str):
     """Unknown text. As part of other text it stays itself; looking into it is refused."""
 
     __slots__ = ()
 
-    def _same(self, *_: object, **__: object) -> PlannedText:
-        """Text made from unknown text is unknown text; its length is about the same."""
-        return self
-
-    strip = lstrip = rstrip = lower = upper = title = capitalize = casefold = swapcase = _same
-    removeprefix = removesuffix = replace = translate = expandtabs = _same
+    def __getattribute__(self, name: str) -> Value:
+        if name.startswith("_"):
+            return super().__getattribute__(name)
+        return self._same if name in _KEEPING else self._refuse
 
     def __format__(self, spec: str) -> str:
         return str.__str__(self)
 
+    def _same(self, *_: object, **__: object) -> PlannedText:
+        return self
+
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise NeedsValue("looking into generated text")
 
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = __getitem__ = _refuse
-    __bool__ = __len__ = __iter__ = _refuse
-    split = rsplit = splitlines = partition = rpartition = find = rfind = index = rindex = count = _refuse
-    startswith = endswith = isdigit = isalpha = isnumeric = isspace = isupper = islower = encode = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _refuse
+    __bool__ = __len__ = _refuse
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        self._refuse()
+
+    def __iter__(self) -> Iterator[str]:
+        self._refuse()
 
     def __hash__(self) -> int:
         return str.__hash__(self)
