@@ -89,3 +89,33 @@ def loop(body: Body, minimum: int, maximum: int | None) -> Body:
     if maximum == 0 or body == EMPTY:
         return EMPTY
     return body if minimum == maximum == 1 else Loop(body, minimum, maximum)
+
+
+def factored(body: Body) -> Body:
+    """The body with common beginnings of options written once.
+
+    `a | a b` becomes `a (b)?`: rules of many levels (sum, product, power, ...) would otherwise double the ways
+    to begin with every level.
+    """
+    match body:
+        case Branch(options):
+            return _factored(options)
+        case Series(parts):
+            return series(*(factored(part) for part in parts))
+        case Loop(inner, minimum, maximum):
+            return Loop(factored(inner), minimum, maximum)
+        case _:
+            return body
+
+
+def _factored(options: tuple[Body, ...]) -> Body:
+    groups: dict[Body, list[Body]] = {}
+    has_empty = False
+    for option in options:
+        parts = option.parts if isinstance(option, Series) else (option,)
+        if not parts:
+            has_empty = True
+            continue
+        groups.setdefault(parts[0], []).append(series(*parts[1:]))
+    found = [series(factored(first), factored(branch(*rests))) for first, rests in groups.items()]
+    return branch(*found, EMPTY) if has_empty else branch(*found)

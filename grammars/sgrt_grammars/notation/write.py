@@ -13,7 +13,17 @@ from sgrt_grammars.expression import (
     Repetition,
     SpecialToken,
 )
-from sgrt_grammars.notation.grammar import Body, Branch, Loop, Mark, Reference, Rules, Series, Terminal
+from sgrt_grammars.notation.grammar import (
+    Body,
+    Branch,
+    Loop,
+    Mark,
+    Reference,
+    Rules,
+    Series,
+    Terminal,
+    factored,
+)
 from sgrt_grammars.notation.nullable import references
 from sgrt_grammars.notation.recursion import without_left_recursion
 from sgrt_grammars.regex.spelling import UTF8, spell
@@ -32,7 +42,7 @@ def grammar_expression(rules: Rules) -> Expression:
 
 
 def _rule(rules: Rules, name: str) -> Expression:
-    return Deferred((*rules.key, name), lambda: _write(rules, rules.bodies[name]))
+    return Deferred((*rules.key, name), lambda: _write(rules, factored(rules.bodies[name])))
 
 
 def _write(rules: Rules, body: Body) -> Expression:

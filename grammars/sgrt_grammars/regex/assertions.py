@@ -9,6 +9,9 @@ between the two, or, if that is empty, before the look-ahead.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import takewhile
+
 from sgrt_grammars.regex.charset import EVERY_CHARACTER, CharSet
 from sgrt_grammars.regex.errors import PatternRefused, PatternTooDeep
 from sgrt_grammars.regex.language import (
@@ -25,8 +28,9 @@ from sgrt_grammars.regex.language import (
     contains,
     either,
     outside,
+    repeat,
 )
-from sgrt_grammars.regex.syntax import Fork, Look, Loop, Pattern, Row, Side
+from sgrt_grammars.regex.syntax import TEXT_END, TEXT_START, Fork, Look, Loop, Pattern, Row, Side
 
 MAX_ROWS = 512
 _MAX_UNROLLED = 4
@@ -81,10 +85,7 @@ def _unrolled(body: Pattern, minimum: int, maximum: int | None) -> list[FlatRow]
     if all(isinstance(item, Look) for row in once for item in row):  # holding once is holding again
         return once if minimum else [(), *once]
     if maximum is None or maximum > _MAX_UNROLLED:
-        raise PatternRefused(
-            "an assertion inside an unbounded or long repetition",
-            hint="move the assertion out of the repetition",
-        )
+        return _at_an_edge(once, minimum, maximum)
     rows: list[FlatRow] = []
     for count in range(minimum, maximum + 1):
         repeated: list[FlatRow] = [()]
@@ -96,6 +97,37 @@ def _unrolled(body: Pattern, minimum: int, maximum: int | None) -> list[FlatRow]
     return rows
 
 
+def _at_an_edge(once: list[FlatRow], minimum: int, maximum: int | None) -> list[FlatRow]:
+    """A long repetition in which assertions say "the text ends here" or "the text starts here" alone.
+
+    A round that ends the text is the last one that matches a character, a round that starts it the first one.
+    Rounds that match nothing may stand for any that are missing, where the body allows them.
+    """
+    plain = [row for row in once if not any(isinstance(item, Look) for item in row)]
+    last = [row for row in once if row not in plain and isinstance(row[-1], Look) and row[-1] == TEXT_END]
+    first = [row for row in once if row not in plain and isinstance(row[0], Look) and row[0] == TEXT_START]
+    edges = [*((row[:-1], row) for row in last), *((row[1:], row) for row in first if row not in last)]
+    if len(plain) + len(edges) < len(once) or any(isinstance(item, Look) for rest, _ in edges for item in rest):
+        raise PatternRefused(
+            "an assertion inside an unbounded or long repetition", hint="move the assertion out of the repetition"
+        )
+    body = either(*(chain(*(item for item in row if not isinstance(item, Look))) for row in plain))
+    can_be_empty = contains(body, "") or any(all(contains(item, "") for item in _texts(rest)) for rest, _ in edges)
+    low = 0 if can_be_empty else max(minimum - 1, 0)
+    others = repeat(body, low, None if maximum is None else maximum - 1)
+    rows: list[FlatRow] = [(repeat(body, minimum, maximum),)]
+    rows += [(others, *row) for row in last]
+    rows += [(*row, others) for row in first if row not in last]
+    if last and first:
+        middle = repeat(body, 0 if can_be_empty else max(minimum - 2, 0), None if maximum is None else maximum - 2)
+        rows += [(*head, middle, *tail) for head in first for tail in last]
+    return rows
+
+
+def _texts(row: Iterable[Language | Look]) -> list[Language]:
+    return [item for item in row if not isinstance(item, Look)]
+
+
 def _solve(left: Language, row: FlatRow, *, is_local: bool) -> Language:
     """Texts `left` followed by the row. `is_local`: `left` began after the start of the text, at a look-ahead."""
     for index, item in enumerate(row):
@@ -104,10 +136,19 @@ def _solve(left: Language, row: FlatRow, *, is_local: bool) -> Language:
         if not isinstance(item, Look):
             left = chain(left, item)
         elif item.side is Side.BEHIND:
-            left = both(left, _behind(item), SOME_TEXT) if is_local else both(left, _behind(item))
+            left = _local(left, item) if is_local else both(left, _behind(item))
         else:
             return _solve_ahead(left, item, row[index + 1 :], is_local=is_local)
     return left
+
+
+def _local(left: Language, behind: Look) -> Language:
+    """The texts of `left`, of one character at least, after which a look-behind about one character holds."""
+    if _single(behind) is None:
+        raise PatternRefused(
+            "a look-behind of more than one character after a look-ahead", hint="put the look-behind first"
+        )
+    return both(left, _behind(behind), SOME_TEXT)
 
 
 def _solve_ahead(left: Language, ahead: Look, rest: FlatRow, *, is_local: bool) -> Language:
@@ -117,10 +158,6 @@ def _solve_ahead(left: Language, ahead: Look, rest: FlatRow, *, is_local: bool) 
         return chain(left, both(suffix, _solve(EMPTY, rest, is_local=False)))
     look = rest[behind]
     assert isinstance(look, Look), "found as a look-behind"
-    if _single(look) is None:
-        raise PatternRefused(
-            "a look-behind of more than one character after a look-ahead", hint="put the look-behind first"
-        )
     inside = chain(left, both(suffix, _solve(EMPTY, rest, is_local=True)))
     between = rest[:behind]
     if not all(isinstance(item, Look) or contains(item, "") for item in between):
@@ -165,8 +202,11 @@ def _ahead(look: Look) -> Language:
         others = characters(EVERY_CHARACTER - single)
         return either(EMPTY, chain(others, ANY_TEXT))
     for row in _rows(look.body):
-        if any(_is_behind(item) for item in row):
-            raise PatternRefused("a look-behind inside a look-ahead", hint="take it out of the look-ahead")
+        before = list(takewhile(lambda item: not _is_behind(item), row))
+        if len(before) < len(row) and all(contains(item, "") for item in _texts(before)):
+            raise PatternRefused(
+                "a look-behind inside a look-ahead that may look beyond its start", hint="take it out"
+            )
     rows = ((*row, ANY_TEXT) for row in _rows(look.body))
-    body = either(*(_solve(EMPTY, row, is_local=False) for row in rows))
+    body = either(*(_solve(EMPTY, row, is_local=True) for row in rows))
     return outside(body) if look.negated else body
