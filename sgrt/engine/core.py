@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from sgrt.config import Limits
+from sgrt.engine.drawing import Drawing, Member
 from sgrt.engine.generation import Drawn, Generation
-from sgrt.engine.guide import Grammar, Guide, TokenMasks, is_single
+from sgrt.engine.guide import Grammar, Guide, Spellings, TokenMasks
 from sgrt.engine.job import GenerateJob, Job, ScoreJob
 from sgrt.engine.runner import Runner
-from sgrt.engine.sampling import DrawnRow, build_rows, full_mask, seed_of_output
+from sgrt.engine.sampling import full_mask, seed_of_output
 from sgrt.engine.scheduler import Scheduler, Step, Work
 from sgrt.engine.scoring import Scoring
 from sgrt.engine.sequence import Sequence
 from sgrt.engine.stats import EngineStats
 from sgrt.errors import ConstraintError
 from sgrt.request import Request
-from sgrt_frontend.call import Origin, StopReason, TokenInfo, TokenLogprob
+from sgrt_frontend.call import Origin, StopReason
 from sgrt_grammars.errors import GrammarError
-from sgrt_kernels.ops.masked_sample import masked_sample, token_logprobs
 
-Member = Generation | Scoring
+# With few sequences a forward pass reads weights most of the time, and the rows of wrong drafts cost little; with many
+# it computes, and a wrong draft costs as much as a right one saves.
+_EAGER_DRAFT_SEQUENCES = 4
 
 
 class EngineCore:
@@ -50,13 +49,16 @@ class EngineCore:
         self._runner = runner
         self._limits = limits
         self._end_token_ids = frozenset(end_token_ids)
-        self._sampled_tokens = sampled_tokens or runner.vocabulary_tokens
         self._mask_words = -(-runner.vocabulary_tokens // 32)
+        self._drawing = Drawing(
+            sampled_tokens=sampled_tokens or runner.vocabulary_tokens, mask_words=self._mask_words
+        )
         self._checks_integrity = checks_integrity
         self._members: dict[Sequence, Member] = {}
         self._jobs: dict[Job, list[Member]] = {}
         self._job_of: dict[Sequence, Job] = {}
         self._serial = 0
+        self._spellings = Spellings()
 
     @property
     def has_work(self) -> bool:
@@ -82,17 +84,11 @@ class EngineCore:
         members = self._jobs.get(job)
         if members is None:
             return
-        if isinstance(job, ScoreJob):
-            members += [Scoring(self._sequence(request, place)) for place, request in enumerate(job.requests)]
-        else:
-            members += [self._generation(job, index, grammar) for index in range(job.request.sampling.n)]
-        for member in members:
-            self._members[member.sequence] = member
-            self._job_of[member.sequence] = job
-            self.scheduler.submit(member.sequence)
-        for member in list(members):
-            if isinstance(member, Generation):
-                self._after_tokens(member)
+        try:
+            self._start(job, members, grammar)
+        except GrammarError as error:
+            self.fail(job, constraint_error(error))
+        self._measure()
 
     def cancel(self, job: Job, reason: StopReason = StopReason.CANCELLED) -> None:
         """End a job's outputs now; a job that is over already stays as it is."""
@@ -106,6 +102,7 @@ class EngineCore:
                 self._deliver(job, member)
             else:
                 self._drop(job, member)
+        self._measure()
 
     def cancel_all(self) -> None:
         """End every job's outputs."""
@@ -119,6 +116,7 @@ class EngineCore:
                 self._forget(job, member)
             self._jobs.pop(job, None)
             job.sink.fail(error)
+            self._measure()
 
     def fail_all(self, error: Exception) -> None:
         """End every job with an error, touching nothing else: the state may be inconsistent."""
@@ -141,7 +139,7 @@ class EngineCore:
         logits = self._runner.run(plan)
         ran = time.perf_counter()
         self.scheduler.commit(step)
-        drawn = self._draw(step, logits, masks)
+        drawn = self._drawing.draw(step.works, self._members, logits, masks)
         sampled = time.perf_counter()
         self._commit(step, drawn)
         self.stats.steps += 1
@@ -157,13 +155,26 @@ class EngineCore:
 
     # -- jobs --------------------------------------------------------------------------------------
 
+    def _start(self, job: Job, members: list[Member], grammar: Grammar | None) -> None:
+        if isinstance(job, ScoreJob):
+            members += [Scoring(self._sequence(request, place)) for place, request in enumerate(job.requests)]
+        else:
+            members += [self._generation(job, index, grammar) for index in range(job.request.sampling.n)]
+        for member in members:
+            self._members[member.sequence] = member
+            self._job_of[member.sequence] = job
+            self.scheduler.submit(member.sequence)
+        for member in list(members):
+            if isinstance(member, Generation):
+                self._after_tokens(member)
+
     def _sequence(self, request: Request, index: int) -> Sequence:
         self._serial += 1
         rank = request.arrival_s - request.priority * self._limits.aging_s
         return Sequence(request=request, index=index, rank=(rank, self._serial))
 
     def _generation(self, job: GenerateJob, index: int, grammar: Grammar | None) -> Generation:
-        guide = None if grammar is None else Guide(grammar.matcher(), self._end_token_ids)
+        guide = None if grammar is None else Guide(grammar.matcher(), self._end_token_ids, self._spellings)
         return Generation(
             self._sequence(job.request, index),
             job.make_text(),
@@ -238,97 +249,6 @@ class EngineCore:
             row[token // 32] &= np.uint32(~(1 << token % 32) & 0xFFFF_FFFF)
         return row[None]
 
-    # -- drawing -----------------------------------------------------------------------------------
-
-    def _draw(
-        self, step: Step, logits: Tensor, masks: dict[Sequence, TokenMasks]
-    ) -> dict[Sequence, list[Drawn]]:
-        """Draw a token for every row of every generation, and score what is to be scored."""
-        logits = logits[:, : self._sampled_tokens]
-        rows: list[DrawnRow] = []
-        places: list[int] = []
-        first = 0
-        for work in step.works:
-            member = self._members.get(work.sequence)
-            if isinstance(member, Scoring) and work.num_rows:
-                self._score(member, work, logits[first : first + work.num_rows])
-            elif isinstance(member, Generation) and work.num_rows:
-                new = self._rows(member, masks.get(work.sequence))
-                rows += new
-                places += [first + row.num_drafts for row in new]
-            first += work.num_rows
-        if not rows:
-            return {}
-        if places != list(range(len(logits))):
-            logits = logits[places]
-        packed = self._packed_masks(rows)
-        tokens = masked_sample(logits, build_rows(rows, packed, logits.device))
-        return self._drawn(rows, tokens, self._infos(rows, logits, tokens))
-
-    def _rows(self, generation: Generation, masks: TokenMasks | None) -> list[DrawnRow]:
-        """A row per mask; where the budget narrowed it, one more that is drawn without a budget."""
-        if masks is None:
-            return [DrawnRow(generation=generation, num_drafts=0)]
-        rows = [
-            DrawnRow(generation=generation, num_drafts=place, mask=mask) for place, mask in enumerate(masks)
-        ]
-        if generation.guide is not None:
-            rows += [
-                DrawnRow(generation=generation, num_drafts=place, mask=mask, is_shadow=True)
-                for place, mask in generation.guide.narrowed.items()
-                if place < len(masks)
-            ]
-        return rows
-
-    def _score(self, scoring: Scoring, work: Work, logits: Tensor) -> None:
-        end = work.start + work.num_tokens
-        wanted = torch.tensor(scoring.wanted(work.num_rows, end), dtype=torch.int64, device=logits.device)
-        logprobs, _, _ = token_logprobs(logits, wanted, 0)
-        scoring.take(end, logprobs.tolist())
-
-    def _packed_masks(self, rows: list[DrawnRow]) -> TokenMasks | None:
-        if all(row.mask is None for row in rows):
-            return None
-        free = full_mask(self._mask_words)
-        return np.stack([free if row.mask is None else row.mask for row in rows])
-
-    def _infos(self, rows: list[DrawnRow], logits: Tensor, tokens: Tensor) -> dict[int, TokenInfo]:
-        """Log-probabilities, by row, for the rows that want them."""
-        wanted = [
-            place
-            for place, row in enumerate(rows)
-            if row.generation.sampling.logprobs is not None and not row.is_shadow
-        ]
-        if not wanted:
-            return {}
-        top = max(rows[place].generation.sampling.logprobs or 0 for place in wanted)
-        chosen, ids, values = token_logprobs(logits[wanted], tokens[wanted], top)
-        infos = {}
-        for place, token, own, top_ids, top_values in zip(
-            wanted, tokens[wanted].tolist(), chosen.tolist(), ids.tolist(), values.tolist(), strict=True
-        ):
-            count = rows[place].generation.sampling.logprobs or 0
-            best = zip(top_ids[:count], top_values[:count], strict=True)
-            infos[place] = TokenInfo(
-                chosen=TokenLogprob(token_id=token, logprob=own),
-                top=tuple(TokenLogprob(token_id=other, logprob=value) for other, value in best),
-            )
-        return infos
-
-    def _drawn(
-        self, rows: list[DrawnRow], tokens: Tensor, infos: dict[int, TokenInfo]
-    ) -> dict[Sequence, list[Drawn]]:
-        drawn: dict[Sequence, list[Drawn]] = {}
-        for place, (row, token) in enumerate(zip(rows, tokens.tolist(), strict=True)):
-            mine = drawn.setdefault(row.generation.sequence, [])
-            if row.is_shadow:
-                mine[row.num_drafts] = replace(
-                    mine[row.num_drafts], is_narrowed=mine[row.num_drafts].token != token
-                )
-            else:
-                mine.append(Drawn(token=token, origin=_origin(row, token), info=infos.get(place)))
-        return drawn
-
     # -- committing --------------------------------------------------------------------------------
 
     def _commit(self, step: Step, drawn: dict[Sequence, list[Drawn]]) -> None:
@@ -370,10 +290,11 @@ class EngineCore:
                 accepted < len(drafts) and accepted < len(drawn) - 1 and token.token == drafts[accepted]
             )
             before = generation.sequence.num_output_tokens
-            if guide is not None and not is_draft:
-                guide.settle(accepted)
-            if guide is not None and token.is_narrowed:
-                guide.was_narrowed = True
+            if guide is not None:
+                guide.learn(accepted, token.token)
+                guide.was_narrowed |= token.is_narrowed
+                if not is_draft:
+                    guide.settle(accepted)
             generation.take(token)
             added = generation.sequence.num_output_tokens - before
             self.stats.output_tokens += added
@@ -392,21 +313,14 @@ class EngineCore:
         sequence.drafts = []
         if generation.guide is not None and generation.finish is None:
             limit = min(self._limits.max_draft_tokens, generation.remaining - 1)
-            sequence.drafts = generation.guide.drafts(limit)
+            is_sure = self.scheduler.num_running > _EAGER_DRAFT_SEQUENCES
+            sequence.drafts = generation.guide.drafts(limit, is_sure=is_sure)
         self._deliver(self._job_of[sequence], generation)
 
 
 def constraint_error(error: GrammarError) -> ConstraintError:
     """What a caller is told when a grammar refuses."""
     return ConstraintError(str(error), param="constraint", pointer=getattr(error, "pointer", ""))
-
-
-def _origin(row: DrawnRow, token: int) -> Origin:
-    if row.generation.guide is None or row.mask is None:
-        return Origin.FREE
-    drafts = row.generation.sequence.drafts
-    is_draft = row.num_drafts < len(drafts) and drafts[row.num_drafts] == token
-    return Origin.FORCED if is_draft or is_single(row.mask) else Origin.CONSTRAINED
 
 
 def _deadline_of(job: Job) -> float | None:

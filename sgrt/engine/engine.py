@@ -7,6 +7,7 @@ import itertools
 import random
 import sys
 import time
+import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
@@ -91,6 +92,8 @@ class Engine:
         self._core_stats = core.stats
         self._loop = EngineLoop(core)
         self._loop.start()
+        # Also runs when the engine is forgotten, and at exit: the thread must not outlive the interpreter.
+        self._finalizer = weakref.finalize(self, _shut_down, self._loop, self._compilers, parts)
         if config.verbose and parts.summary:
             print(f"sgrt: {parts.summary}", file=sys.stderr)  # noqa: T201  # asked for by `verbose`
 
@@ -264,9 +267,7 @@ class Engine:
 
     def close(self) -> None:
         """Cancel what runs, stop the thread, release the model. Closing twice is harmless."""
-        self._loop.stop()
-        self._compilers.shutdown(wait=True, cancel_futures=True)
-        self._parts.close()
+        self._finalizer()
 
     def __enter__(self) -> Self:
         return self
@@ -316,6 +317,12 @@ class Engine:
         self._loop.announce(job)
         self._loop.submit(job)
         return job, mailbox
+
+
+def _shut_down(loop: EngineLoop, compilers: ThreadPoolExecutor, parts: EngineParts) -> None:
+    loop.stop()
+    compilers.shutdown(wait=False, cancel_futures=True)
+    parts.close()
 
 
 def _in_order(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,14 @@ class Matcher(Protocol):
         """Undo the last `count` tokens."""
         ...
 
+    def fork(self) -> Self:
+        """An independent copy."""
+        ...
+
+    def forced_bytes(self) -> bytes:
+        """The text that must come next."""
+        ...
+
     def forced_tokens(self) -> Sequence[int]:
         """The canonical tokens of the text that must come next."""
         ...
@@ -59,6 +67,32 @@ class Grammar(Protocol):
         ...
 
 
+class Spellings:
+    """How forced text was spelled in tokens before, by the state of the grammar.
+
+    A model often spells forced text otherwise than its tokenizer would, and then tends to do so again. A
+    wrong draft costs a row of a forward pass and never changes the output.
+    """
+
+    __slots__ = ("_capacity", "_known")
+
+    def __init__(self, capacity: int = 1 << 16) -> None:
+        self._capacity = capacity
+        self._known: dict[int, tuple[int, bool]] = {}
+
+    def learn(self, state: int, token: int) -> None:
+        """`token` was drawn in `state`."""
+        if len(self._known) >= self._capacity:
+            self._known.clear()
+        last = self._known.get(state)
+        self._known[state] = (token, last is not None and last[0] == token)
+
+    def recall(self, state: int, *, is_sure: bool) -> int | None:
+        """The token that was drawn in `state` last time; if `is_sure`, only one that was drawn twice running."""
+        last = self._known.get(state)
+        return None if last is None or (is_sure and not last[1]) else last[0]
+
+
 class Guide:
     """A matcher, moved ahead over drafts while their masks are filled and back when they are settled.
 
@@ -66,10 +100,22 @@ class Guide:
     a budget. `was_narrowed` says that the budget changed the text: set by who draws from both.
     """
 
-    __slots__ = ("_end_masks", "_matcher", "_num_ahead", "narrowed", "was_narrowed")
+    __slots__ = (
+        "_end_masks",
+        "_is_forced_behind",
+        "_matcher",
+        "_num_ahead",
+        "_spellings",
+        "_states",
+        "narrowed",
+        "was_narrowed",
+    )
 
-    def __init__(self, matcher: Matcher, end_token_ids: Iterable[int]) -> None:
+    def __init__(self, matcher: Matcher, end_token_ids: Iterable[int], spellings: Spellings) -> None:
         self._matcher = matcher
+        self._spellings = spellings
+        self._states: list[int | None] = []  # of the rows just filled, where text is forced
+        self._is_forced_behind = False  # whether forced text goes on behind the drafts
         self._num_ahead = 0
         self.narrowed: dict[int, NDArray[np.uint32]] = {}
         self.was_narrowed = False
@@ -82,9 +128,29 @@ class Guide:
         """Whether nothing can follow."""
         return self._matcher.is_exhausted
 
-    def drafts(self, limit: int) -> list[int]:
-        """Forced text as at most `limit` tokens."""
-        return list(self._matcher.forced_tokens())[:limit] if limit > 0 else []
+    def drafts(self, limit: int, *, is_sure: bool) -> list[int]:
+        """Forced text as at most `limit` tokens: spelled as it was last time, else as the tokenizer does.
+
+        If `is_sure`, only as far as it was spelled alike the last two times.
+        """
+        self._is_forced_behind = False
+        if limit <= 0 or not self._matcher.forced_bytes():
+            return []
+        drafts: list[int] = []
+        probe = self._matcher.fork()
+        while len(drafts) < limit and (not drafts or probe.forced_bytes()):
+            cached = probe.row()
+            token = None if cached is None else self._spellings.recall(cached[0], is_sure=is_sure)
+            if token is None or not probe.advance(token):
+                self._is_forced_behind = True
+                return drafts if is_sure else [*drafts, *probe.forced_tokens()][:limit]
+            drafts.append(token)
+        return drafts
+
+    def learn(self, place: int, token: int) -> None:
+        """`token` was drawn from row `place` of the rows just filled."""
+        if place < len(self._states) and (state := self._states[place]) is not None:
+            self._spellings.learn(state, token)
 
     def fill(self, rows: TokenMasks, drafts: Sequence[int], *, remaining: int, may_end_from: int) -> int:
         """Fill a mask row per position: before the first draft, and after each one.
@@ -94,12 +160,16 @@ class Guide:
         """
         assert self._num_ahead == 0, "drafts of the last step were not settled"
         self.narrowed = {}
+        self._states = []
         for place in range(len(drafts) + 1):
             self._matcher.mask(rows[place], remaining - place)
             if place < may_end_from:
                 self._delay_end(rows[place])
             elif remaining - place <= _WATCHED_TOKENS and not self.was_narrowed:
                 self._watch(place, rows[place])
+            if place < len(drafts) or self._is_forced_behind:
+                cached = self._matcher.row()
+                self._states.append(None if cached is None else cached[0])
             if place == len(drafts) or not _allows(rows[place], drafts[place]):
                 break
             self._take(drafts[place])

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TypeVar
 
 from sgrt.engine.core import EngineCore
@@ -15,6 +16,14 @@ from sgrt.engine.job import Job
 from sgrt.errors import BackendError
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Command:
+    """Something to do on the engine's thread, and what to do instead when the thread has failed."""
+
+    run: Callable[[], None]
+    abandon: Callable[[Exception], None]
 
 
 class EngineLoop:
@@ -27,7 +36,7 @@ class EngineLoop:
     def __init__(self, core: EngineCore, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._core = core
         self._clock = clock
-        self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
         self._lock = threading.Lock()  # orders commands before the end of the thread
         self._is_stopping = False
         self._closed_by: BackendError | None = None
@@ -46,7 +55,7 @@ class EngineLoop:
         """Cancel all jobs and end the thread. Stopping twice is harmless."""
         self._close(BackendError("the engine is closed"))
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._commands.put(self._request_stop)
+            self._commands.put(_Command(run=self._request_stop, abandon=lambda error: None))
             self._thread.join()
 
     def announce(self, job: Job) -> None:
@@ -55,7 +64,7 @@ class EngineLoop:
         Raises:
             BackendError: the engine is closed or has failed.
         """
-        self._post(lambda: self._core.announce(job))
+        self._post(lambda: self._core.announce(job), job.sink.fail)
 
     def submit(self, job: Job, grammar: Grammar | None = None) -> None:
         """Start an announced job.
@@ -63,19 +72,19 @@ class EngineLoop:
         Raises:
             BackendError: the engine is closed or has failed.
         """
-        self._post(lambda: self._core.submit(job, grammar))
+        self._post(lambda: self._core.submit(job, grammar), job.sink.fail)
 
     def submit_if_open(self, job: Job, grammar: Grammar) -> None:
         """As `submit`, for work that finished in the background: nobody is there to be told of a closed engine."""
-        self._post_if_open(lambda: self._core.submit(job, grammar))
+        self._post_if_open(lambda: self._core.submit(job, grammar), job.sink.fail)
 
     def fail(self, job: Job, error: Exception) -> None:
         """End a job with an error; harmless when it is over or the engine closed."""
-        self._post_if_open(lambda: self._core.fail(job, error))
+        self._post_if_open(lambda: self._core.fail(job, error), job.sink.fail)
 
     def cancel(self, job: Job) -> None:
         """End a job's outputs now; harmless when it is over or the engine closed."""
-        self._post_if_open(lambda: self._core.cancel(job))
+        self._post_if_open(lambda: self._core.cancel(job), job.sink.fail)
 
     def ask(self, question: Callable[[EngineCore], T]) -> Future[T]:
         """Have `question` answered on the engine's thread, between steps.
@@ -84,24 +93,28 @@ class EngineLoop:
             BackendError: the engine is closed or has failed.
         """
         answer: Future[T] = Future()
+        answer.set_running_or_notify_cancel()
 
         def command() -> None:
-            if answer.set_running_or_notify_cancel():
+            try:
                 answer.set_result(question(self._core))
+            except BaseException as error:
+                answer.set_exception(error)
+                raise
 
-        self._post(command)
+        self._post(command, answer.set_exception)
         return answer
 
-    def _post(self, command: Callable[[], None]) -> None:
+    def _post(self, run: Callable[[], None], abandon: Callable[[Exception], None]) -> None:
         with self._lock:
             if self._closed_by is not None:
                 raise BackendError(str(self._closed_by)) from self._closed_by.__cause__
-            self._commands.put(command)
+            self._commands.put(_Command(run=run, abandon=abandon))
 
-    def _post_if_open(self, command: Callable[[], None]) -> None:
+    def _post_if_open(self, run: Callable[[], None], abandon: Callable[[Exception], None]) -> None:
         with self._lock:
             if self._closed_by is None:
-                self._commands.put(command)
+                self._commands.put(_Command(run=run, abandon=abandon))
 
     def _close(self, error: BackendError) -> None:
         with self._lock:
@@ -123,6 +136,8 @@ class EngineLoop:
             failure.__cause__ = cause
             self._close(failure)
             self._core.fail_all(failure)
+            while not self._commands.empty():
+                self._commands.get().abandon(failure)
             raise
 
     def _run_commands(self) -> None:
@@ -131,8 +146,8 @@ class EngineLoop:
             deadline = self._core.next_deadline_s()
             timeout = None if deadline is None else max(0.0, deadline - self._clock())
             try:
-                self._commands.get(timeout=timeout)()
+                self._commands.get(timeout=timeout).run()
             except queue.Empty:
                 return
         while not self._commands.empty():
-            self._commands.get()()
+            self._commands.get().run()

@@ -14,6 +14,7 @@ from sgrt.checkpoint.checkpoint import Checkpoint
 from sgrt.checkpoint.opening import open_checkpoint
 from sgrt.config import EngineConfig, Limits, resolve_limits
 from sgrt.engine.runner import ModelRunner, Runner
+from sgrt.errors import InvalidRequest
 from sgrt.model.model import Model
 from sgrt.model.native_decoder import DecoderUnsupported, NativeDecoder
 from sgrt.model.registry import load_model
@@ -55,6 +56,7 @@ def load_parts(config: EngineConfig) -> EngineParts:
     tokenizer = Tokenizer(checkpoint.tokenizer_data)
     data = checkpoint.tokenizer_data
     template = ChatTemplate(data.chat_template, tokenizer, data.template_tokens)
+    _warn_of_rewrites(template, checkpoint.name)
     model, close = _model(checkpoint, config)
     kv_dtype = _kv_dtype(config)
     numbers = model.config
@@ -111,6 +113,18 @@ def available_bytes(device: str) -> int:
     except FileNotFoundError:
         pass
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def _warn_of_rewrites(template: ChatTemplate, name: str) -> None:
+    """Say at load that a chat template makes cached turns useless, or does not work at all."""
+    if not template.exists:
+        return
+    try:
+        problem = template.append_only_problem
+    except InvalidRequest as error:
+        problem = str(error)
+    if problem is not None:
+        _log.warning("the chat template of %s is not append-only: %s", name, problem)
 
 
 def _kv_dtype(config: EngineConfig) -> torch.dtype:

@@ -301,3 +301,33 @@ def test_settings_and_configuration_name_the_same_fields() -> None:
 def test_settings_out_of_range_are_refused_by_name(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
         EngineConfig(**settings)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_a_deadline_also_ends_a_call_whose_grammar_is_still_being_compiled() -> None:
+    with scripted_engine(endless) as engine:
+        gate = threading.Event()
+        engine._compilers.submit(gate.wait)  # the compiling thread is busy
+        late = Call(prompt=HELLO, constraint=Choice(options=("a",)), deadline_s=0.05)
+        (completion,) = engine.complete(late)
+        assert completion.finish.reason is StopReason.DEADLINE
+        gate.set()
+        assert engine.complete(Call(prompt=HELLO, constraint=Choice(options=("a",))))[0].text == "a"
+
+
+def test_counters_settle_after_a_cancellation() -> None:
+    with scripted_engine(endless) as engine:
+        with engine.submit(call(max_tokens=4000)) as stream:
+            next(iter(stream))
+        engine.check_integrity()
+        assert (engine.counters.running, engine.counters.queue_length) == (0, 0)
+        assert engine.stats()["num_requests_running"] == 0
+        assert engine.counters.pages_used == engine.counters.pages_cached
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_failed_integrity_check_is_told_to_who_asked() -> None:
+    with scripted_engine(endless) as engine:
+        engine._loop.ask(lambda core: core.scheduler.allocator.allocate(1)).result()  # a page nobody holds
+        with pytest.raises(AssertionError, match="references"):
+            engine.check_integrity()
+        assert not engine.is_healthy()

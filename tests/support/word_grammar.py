@@ -59,6 +59,14 @@ class WordMatcher:
     def rollback(self, count: int) -> None:
         del self._taken[len(self._taken) - count :]
 
+    def fork(self) -> WordMatcher:
+        copy = WordMatcher(self._grammar)
+        copy._taken = list(self._taken)
+        return copy
+
+    def forced_bytes(self) -> bytes:
+        return bytes(self.forced_tokens())
+
     def forced_tokens(self) -> list[int]:
         rests = self._rests()
         forced = []

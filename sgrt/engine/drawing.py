@@ -1,0 +1,133 @@
+"""From rows of logits to drawn tokens and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sgrt.engine.generation import Drawn, Generation
+from sgrt.engine.guide import TokenMasks, is_single
+from sgrt.engine.sampling import DrawnRow, build_rows, full_mask
+from sgrt.engine.scheduler import Work
+from sgrt.engine.scoring import Scoring
+from sgrt.engine.sequence import Sequence
+from sgrt_frontend.call import Origin, TokenInfo, TokenLogprob
+from sgrt_kernels.ops.masked_sample import masked_sample, token_logprobs
+
+Member = Generation | Scoring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """Draws the tokens of one step. Only the first `sampled_tokens` logits stand for tokens."""
+
+    sampled_tokens: int
+    mask_words: int
+
+    def draw(
+        self,
+        works: Iterable[Work],
+        members: Mapping[Sequence, Member],
+        logits: Tensor,
+        masks: Mapping[Sequence, TokenMasks],
+    ) -> dict[Sequence, list[Drawn]]:
+        """Draw a token for every row of every generation, and score what is to be scored.
+
+        `logits` [rows, vocabulary] come in the order of `works`. A generation without masks is free.
+        """
+        logits = logits[:, : self.sampled_tokens]
+        rows: list[DrawnRow] = []
+        places: list[int] = []
+        first = 0
+        for work in works:
+            member = members.get(work.sequence)
+            if isinstance(member, Scoring) and work.num_rows:
+                self._score(member, work, logits[first : first + work.num_rows])
+            elif isinstance(member, Generation) and work.num_rows:
+                new = self._rows(member, masks.get(work.sequence))
+                rows += new
+                places += [first + row.num_drafts for row in new]
+            first += work.num_rows
+        if not rows:
+            return {}
+        if places != list(range(len(logits))):
+            logits = logits[places]
+        packed = self._packed_masks(rows)
+        tokens = masked_sample(logits, build_rows(rows, packed, logits.device))
+        return self._drawn(rows, tokens, self._infos(rows, logits, tokens))
+
+    def _rows(self, generation: Generation, masks: TokenMasks | None) -> list[DrawnRow]:
+        """A row per mask; where the budget narrowed it, one more that is drawn without a budget."""
+        if masks is None:
+            return [DrawnRow(generation=generation, num_drafts=0)]
+        rows = [
+            DrawnRow(generation=generation, num_drafts=place, mask=mask) for place, mask in enumerate(masks)
+        ]
+        if generation.guide is not None:
+            rows += [
+                DrawnRow(generation=generation, num_drafts=place, mask=mask, is_shadow=True)
+                for place, mask in generation.guide.narrowed.items()
+                if place < len(masks)
+            ]
+        return rows
+
+    def _score(self, scoring: Scoring, work: Work, logits: Tensor) -> None:
+        end = work.start + work.num_tokens
+        wanted = torch.tensor(scoring.wanted(work.num_rows, end), dtype=torch.int64, device=logits.device)
+        logprobs, _, _ = token_logprobs(logits, wanted, 0)
+        scoring.take(end, logprobs.tolist())
+
+    def _packed_masks(self, rows: list[DrawnRow]) -> TokenMasks | None:
+        if all(row.mask is None for row in rows):
+            return None
+        free = full_mask(self.mask_words)
+        return np.stack([free if row.mask is None else row.mask for row in rows])
+
+    def _infos(self, rows: list[DrawnRow], logits: Tensor, tokens: Tensor) -> dict[int, TokenInfo]:
+        """Log-probabilities, by row, for the rows that want them."""
+        wanted = [
+            place
+            for place, row in enumerate(rows)
+            if row.generation.sampling.logprobs is not None and not row.is_shadow
+        ]
+        if not wanted:
+            return {}
+        top = max(rows[place].generation.sampling.logprobs or 0 for place in wanted)
+        chosen, ids, values = token_logprobs(logits[wanted], tokens[wanted], top)
+        infos = {}
+        for place, token, own, top_ids, top_values in zip(
+            wanted, tokens[wanted].tolist(), chosen.tolist(), ids.tolist(), values.tolist(), strict=True
+        ):
+            count = rows[place].generation.sampling.logprobs or 0
+            best = zip(top_ids[:count], top_values[:count], strict=True)
+            infos[place] = TokenInfo(
+                chosen=TokenLogprob(token_id=token, logprob=own),
+                top=tuple(TokenLogprob(token_id=other, logprob=value) for other, value in best),
+            )
+        return infos
+
+    def _drawn(
+        self, rows: list[DrawnRow], tokens: Tensor, infos: dict[int, TokenInfo]
+    ) -> dict[Sequence, list[Drawn]]:
+        drawn: dict[Sequence, list[Drawn]] = {}
+        for place, (row, token) in enumerate(zip(rows, tokens.tolist(), strict=True)):
+            mine = drawn.setdefault(row.generation.sequence, [])
+            if row.is_shadow:
+                mine[row.num_drafts] = replace(
+                    mine[row.num_drafts], is_narrowed=mine[row.num_drafts].token != token
+                )
+            else:
+                mine.append(Drawn(token=token, origin=_origin(row, token), info=infos.get(place)))
+        return drawn
+
+
+def _origin(row: DrawnRow, token: int) -> Origin:
+    if row.generation.guide is None or row.mask is None:
+        return Origin.FREE
+    drafts = row.generation.sequence.drafts
+    is_draft = row.num_drafts < len(drafts) and drafts[row.num_drafts] == token
+    return Origin.FORCED if is_draft or is_single(row.mask) else Origin.CONSTRAINED
