@@ -36,7 +36,9 @@ def main(backend: sgrt.Backend) -> Recipe:
             if isinstance(event, sgrt.Delta) and event.variable == "sentence":
                 print(event.text, end="", flush=True)
             elif isinstance(event, sgrt.Partial):
-                print(f"\n  so far: {event.value}", end="")
+                recipe = event.value  # a Recipe with the fields begun so far
+                if hasattr(recipe, "ingredients"):
+                    print(f"\n  so far: {recipe.name}, {recipe.ingredients}", end="")
             elif isinstance(event, sgrt.Done):
                 print()
     print(events.state.result)

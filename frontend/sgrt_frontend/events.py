@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from sgrt_frontend.expression import Value
 from sgrt_frontend.slot import Meta
 
 
@@ -21,11 +22,16 @@ class Delta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partial:
-    """The value of a JSON variable so far. It only grows: what it has never changes later."""
+    """The value of a JSON variable so far. It only grows: what it has never changes later.
+
+    `data` is JSON data; `value` the same with the pydantic models of the type asked for, which have the
+    fields begun so far.
+    """
 
     variable: str
     label: str
-    value: object
+    data: object
+    value: Value
     sample: int = 0
 
 

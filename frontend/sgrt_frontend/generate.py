@@ -19,6 +19,7 @@ from sgrt_frontend.sampling import SamplingOptions, sampling_params
 from sgrt_frontend.slot import Meta, Sample, Slot
 from sgrt_frontend.totals import NOTHING_USED, added
 from sgrt_frontend.trace import CallKind, TracedCall, failed, traced
+from sgrt_frontend.types.partial import partial_value
 from sgrt_frontend.types.shape import ValueMismatch
 from sgrt_grammars.constraint import AnyText, Sequence, Text
 
@@ -190,8 +191,9 @@ class _Announcer:
             return
         listener(Delta(variable=name, label=label, text=text, token_ids=chunk.token_ids, sample=chunk.index))
         if self._parsers and text and self._parsers[chunk.index].feed(text):
-            value = self._parsers[chunk.index].value
-            listener(Partial(variable=name, label=label, value=value, sample=chunk.index))
+            data = self._parsers[chunk.index].value
+            value = partial_value(generation.gen.shape.annotation, data)
+            listener(Partial(variable=name, label=label, data=data, value=value, sample=chunk.index))
 
     def _shown(self, index: int, text: str) -> str:
         """The new text without the character that may follow a value."""

@@ -126,7 +126,7 @@ def test_streaming(capsys: pytest.CaptureFixture[str]) -> None:
     assert recipe.minutes == 40
     shown = capsys.readouterr().out
     assert shown.startswith("Warm and sweet.\n")
-    assert "so far: {'name': 'Onion soup', 'ingredients': ['onions']}" in shown
+    assert "so far: Onion soup, ['onions']" in shown
 
 
 def test_batch_evaluation() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from sgrt_frontend.call import Call, Chunk
 from sgrt_frontend.errors import BackendError, Cancelled, DeadlineExceeded, InvalidRequest, ProgramError
 from sgrt_frontend.gen import gen
 from sgrt_frontend.options import use_backend
@@ -373,3 +375,31 @@ def test_what_is_no_function_of_a_state_is_refused() -> None:
 
     with pytest.raises(InvalidRequest, match="generator"):
         function(generator)
+
+
+def test_an_interrupt_stops_a_run_and_cancels_its_calls() -> None:
+    """Ctrl-C while the body waits for a value, and while a batch runs."""
+    closed = threading.Event()
+
+    class Slow(ScriptedBackend):
+        async def generate(self, call: Call) -> AsyncIterator[Chunk]:
+            main = threading.main_thread().ident
+            threading.Timer(0.05, signal.pthread_kill, [main, signal.SIGINT]).start()
+            try:
+                await asyncio.sleep(60)
+                yield Chunk()
+            finally:
+                closed.set()
+
+    @function
+    def program(s: State) -> None:
+        s += "q" + gen("x")
+        s["x"]
+
+    before = threading.active_count()
+    for start in (lambda: program.on(Slow([])).run(), lambda: program.on(Slow([])).run_batch([()])):
+        closed.clear()
+        with pytest.raises(KeyboardInterrupt):
+            start()
+        assert closed.wait(5)
+    assert threading.active_count() <= before + 1  # the timer's own thread may still be ending

