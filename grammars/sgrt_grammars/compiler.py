@@ -12,11 +12,11 @@ from sgrt_grammars.expression import Expression
 from sgrt_grammars.grammar import Automaton, Grammar
 from sgrt_grammars.limits import Limits
 from sgrt_grammars.lowering import lower
+from sgrt_grammars.mask import empty_mask
 from sgrt_grammars.native.core import NativeCore
 from sgrt_grammars.native.library import Library
 from sgrt_grammars.vocabulary import Vocabulary
 from sgrt_native import NativeUnavailable
-
 
 DEFAULT_CACHE_BYTES = 1 << 30
 
@@ -83,6 +83,8 @@ class GrammarCompiler:
             root = core.root(expression)
             if not core.is_alive(root):
                 raise UnsatisfiableConstraint("no text of this vocabulary satisfies the constraint")
+            # The first mask is needed as soon as the grammar is, and compilation is where time may be taken.
+            core.cursor(root).mask(empty_mask(self.vocabulary.size), None)
             return Grammar(automaton, root, memory_bytes=1024 + core.num_bytes - before)
 
     def _roomy_automaton(self) -> Automaton:

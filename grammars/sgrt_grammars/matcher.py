@@ -61,16 +61,18 @@ class Matcher:
         `remaining - 1` tokens is known; the first token of the known completion always is. Raises
         `BudgetTooSmall` if no completion of `remaining` tokens is known.
         """
+        if self._ends == 0 and self._cursor.mask_at_hand(out, remaining):
+            return
         if out.shape != (num_mask_words(self._vocabulary.size),):
             raise ValueError(
                 f"a mask row of {num_mask_words(self._vocabulary.size)} words is needed, got {out.shape}"
             )
         with self._guard.lock:
-            self._guard.core.start_operation(self._guard.limits.operation_time_s)
             if self._ends:
                 self._only_end_tokens(out)
-            else:
-                self._cursor.mask(out, remaining)
+                return
+            self._guard.core.start_operation(self._guard.limits.operation_time_s)
+            self._cursor.mask(out, remaining)
 
     def _only_end_tokens(self, out: TokenMask) -> None:
         out[:] = 0
@@ -91,18 +93,18 @@ class Matcher:
 
         With `remaining` (tokens left before this one), a token the budget's mask forbids is refused, too.
         """
+        if self._ends == 0 and remaining is None and self._cursor.advance(token):
+            return True
         with self._guard.lock:
-            self._guard.core.start_operation(self._guard.limits.operation_time_s)
             if token in self._vocabulary.end_token_ids:
                 if not (self._ends or self._cursor.is_accepting):
                     return False
                 self._ends += 1
                 return True
-            if self._ends or not 0 <= token < self._vocabulary.size:
+            if self._ends or remaining is None or not 0 <= token < self._vocabulary.size:
                 return False
-            if remaining is not None and not self._is_within(token, remaining):
-                return False
-            return self._cursor.advance(token)
+            self._guard.core.start_operation(self._guard.limits.operation_time_s)
+            return self._is_within(token, remaining) and self._cursor.advance(token)
 
     def _is_within(self, token: int, remaining: int) -> bool:
         witness = self._cursor.witness()

@@ -20,6 +20,10 @@ class CoreCursor(Protocol):
         """An independent copy."""
         ...
 
+    def mask_at_hand(self, row: TokenMask, remaining: int | None) -> bool:
+        """Fill `row` if that takes no work; False if it was left alone."""
+        ...
+
     def mask(self, row: TokenMask, remaining: int | None) -> None:
         """Fill `row`."""
         ...

@@ -59,6 +59,9 @@ class Cursor:
     def advance(self, token: int) -> bool:
         """Take `token`; False, and nothing changes, if it is not allowed."""
         machine = self._machine
+        if not 0 <= token < machine.vocabulary.size:
+            return False
+        machine.meter.restart(machine.limits.operation_time_s)
         following = self._after(self._threads, token)
         if not following:
             return False
@@ -93,6 +96,10 @@ class Cursor:
         return machine.search.live(threads, past)
 
     # Masks.
+
+    def mask_at_hand(self, _row: TokenMask, _remaining: int | None) -> bool:
+        """Never: nothing here is cheap enough to skip the checks around it."""
+        return False
 
     def mask(self, row: TokenMask, remaining: int | None) -> None:
         """Fill `row` with the tokens allowed now; with `remaining`, only those that still close in time."""

@@ -108,11 +108,23 @@ class NativeCore:
 class NativeCursor:
     """A native cursor, freed with this object."""
 
-    __slots__ = ("__weakref__", "_core", "_free", "_held", "_last_out", "_last_pointer", "handle")
+    __slots__ = (
+        "__weakref__",
+        "_core",
+        "_fill",
+        "_free",
+        "_held",
+        "_last_out",
+        "_last_pointer",
+        "_take",
+        "handle",
+    )
 
     def __init__(self, core: NativeCore, handle: int) -> None:
         self._core = core
         self._held = core.library.held
+        self._fill = self._held["mask_at_hand"]
+        self._take = self._held["advance_at_hand"]
         self.handle = handle
         self._free = weakref.finalize(self, core.library.held["cursor_free"], handle)
         self._free.atexit = False
@@ -123,26 +135,23 @@ class NativeCursor:
         """An independent copy."""
         return NativeCursor(self._core, self._held["cursor_fork"](self.handle))
 
+    def mask_at_hand(self, row: TokenMask, remaining: int | None) -> bool:
+        """Fill the row that was filled last, if that takes no work; False if it was left alone."""
+        return (
+            row is self._last_out
+            and self._fill(self.handle, self._last_pointer, -1 if remaining is None else remaining) == 0
+        )
+
     def mask(self, row: TokenMask, remaining: int | None) -> None:
         """Fill `row`."""
-        if row is not self._last_out:
-            if not (row.flags.c_contiguous and row.flags.writeable and row.dtype == np.uint32):
-                raise ValueError("a mask row must be a writable, contiguous array of uint32")
-            self._last_out, self._last_pointer = row, row.ctypes.data
-        if remaining is None:
-            if self._held["mask_at_hand"](self.handle, self._last_pointer) == 0:
-                return
-            remaining = -1
-        elif remaining < 0:
+        if not (row.flags.c_contiguous and row.flags.writeable and row.dtype == np.uint32):
+            raise ValueError("a mask row must be a writable, contiguous array of uint32")
+        if remaining is not None and remaining < 0:
             raise ValueError(f"a budget cannot be negative: {remaining}")
-        core = self._core
+        self._last_out, self._last_pointer = row, row.ctypes.data
+        core, limit = self._core, -1 if remaining is None else remaining
         core.call(
-            core.library.functions["mask"],
-            self.handle,
-            self._last_pointer,
-            remaining,
-            core.time_s,
-            given=remaining,
+            core.library.functions["mask"], self.handle, self._last_pointer, limit, core.time_s, given=limit
         )
 
     def node_mask(self) -> tuple[int, TokenMask] | None:
@@ -153,8 +162,9 @@ class NativeCursor:
 
     def advance(self, token: int) -> bool:
         """Take `token` if it is allowed."""
-        result = self._held["advance"](self.handle, token)
+        result = self._take(self.handle, token)
         if result < 0:
+            self._core.start_operation(self._core.time_s)
             result = self._core.call(self._core.library.functions["advance"], self.handle, token)
         return result == 1
 

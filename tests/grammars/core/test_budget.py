@@ -26,7 +26,7 @@ from tests.grammars.core.language_oracle import (
 )
 
 RELAXED = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=70, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
 

@@ -30,7 +30,7 @@ from tests.grammars.core.language_oracle import (
 
 LONGEST = 6
 RELAXED = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=70, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
 

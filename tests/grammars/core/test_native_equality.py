@@ -23,7 +23,7 @@ from sgrt_grammars.expression import (
 from tests.grammars.core.language_oracle import SMALL_VOCABULARY, capturing_expressions, regular_expressions
 
 RELAXED = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
 

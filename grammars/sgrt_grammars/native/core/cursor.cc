@@ -6,24 +6,29 @@
 
 namespace sgrt {
 
+// The live threads after `token`. The text grows with the token's bytes while they are stepped over.
 bool Cursor::after(const Threads& from, int32_t token, Threads& out) {
     Machine& m = *machine;
     const int32_t length = m.vocabulary.length(token);
-    std::vector<uint8_t> past = text;
+    struct Restored {
+        std::vector<uint8_t>& text;
+        size_t size;
+        ~Restored() { text.resize(size); }
+    } restored{text, text.size()};
     if (length == 0) {
-        m.step(from, FIRST_SPECIAL + token, past, out);
-        m.keep_live(out, past);
+        m.step(from, FIRST_SPECIAL + token, text, out);
+        m.keep_live(out, text);
         return !out.empty();
     }
     const uint8_t* bytes = m.vocabulary.text(token);
     Threads current = from;
     for (int32_t i = 0; i < length; i++) {
-        m.step(current, bytes[i], past, out);
+        m.step(current, bytes[i], text, out);
         if (out.empty()) return false;
-        past.push_back(bytes[i]);
+        text.push_back(bytes[i]);
         current.swap(out);
     }
-    m.keep_live(current, past);
+    m.keep_live(current, text);
     out.swap(current);
     return !out.empty();
 }
@@ -31,6 +36,7 @@ bool Cursor::after(const Threads& from, int32_t token, Threads& out) {
 bool Cursor::advance(int32_t token) {
     Threads following;
     Machine& m = *machine;
+    if (token < 0 || token >= m.vocabulary.size) return false;
     const int32_t length = m.vocabulary.length(token);
     const uint8_t* bytes = m.vocabulary.text(token);
     bool is_simple = threads.size() == 1 && length > 0;
@@ -69,6 +75,15 @@ void Cursor::rollback(size_t count) {
         has_witness = step.has_witness;
         witness = std::move(step.witness);
     }
+}
+
+// Whether a mask takes no more than copying rows and looking at a few tokens.
+bool Cursor::is_at_hand(int64_t remaining) const {
+    for (const Thread& thread : threads) {
+        const Node& n = machine->node(thread.node);
+        if (!n.mask || (remaining >= 0 && !(n.mask->has_costs && n.completion_known))) return false;
+    }
+    return true;
 }
 
 bool Cursor::is_accepting() { return machine->accepts(threads, text); }

@@ -113,17 +113,22 @@ int64_t sgrt_mask(Cursor* cursor, uint32_t* out, int64_t remaining, double time_
     });
 }
 
-// Meant to be called without giving up the interpreter: BUSY unless the mask is at hand.
-int64_t sgrt_mask_at_hand(Cursor* cursor, uint32_t* out) {
+// This and the next are meant to be called without giving up the interpreter: BUSY unless the machine is free and
+// the work is small.
+int64_t sgrt_mask_at_hand(Cursor* cursor, uint32_t* out, int64_t remaining) {
     Machine& machine = *cursor->machine;
     std::unique_lock<std::mutex> lock(machine.mutex, std::try_to_lock);
-    if (!lock.owns_lock()) return BUSY;
-    for (const Thread& thread : cursor->threads)
-        if (!machine.node(thread.node).mask) return BUSY;
+    if (!lock.owns_lock() || !cursor->is_at_hand(remaining)) return BUSY;
     return guarded(machine, [&] {
-        cursor->mask(out, -1);
+        cursor->mask(out, remaining);
         return int64_t(0);
     });
+}
+
+int64_t sgrt_advance_at_hand(Cursor* cursor, int32_t token) {
+    std::unique_lock<std::mutex> lock(cursor->machine->mutex, std::try_to_lock);
+    if (!lock.owns_lock()) return BUSY;
+    return guarded(*cursor->machine, [&] { return int64_t(cursor->advance(token)); });
 }
 
 int64_t sgrt_advance(Cursor* cursor, int32_t token) {

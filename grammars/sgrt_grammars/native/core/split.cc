@@ -79,7 +79,8 @@ struct Machine::SplitWalk {
                 continue;
             }
             states[depth] = target;
-            nullable[depth] = m.is_nullable(target);
+            const int32_t passes = m.node(target).passes;
+            nullable[depth] = passes >= 0 ? passes > 0 : m.is_nullable(target);
             const int32_t first = trie.token_start[size_t(at)], last = trie.token_start[size_t(at) + 1];
             for (int32_t i = first; i < last; i++) set_bit(out.row, trie.tokens[size_t(i)]);
             if (keeps_outer) {
