@@ -73,18 +73,17 @@ def test_health_answers_while_streams_run() -> None:
                     for _ in range(20)
                 ]
                 await asyncio.sleep(0.3)
-                start = time.monotonic()
                 assert (await client.get("/health")).status_code == 200
-                took = time.monotonic() - start
-                return [(await stream).text for stream in streams], took
+                num_running = sum(not stream.done() for stream in streams)
+                return [(await stream).text for stream in streams], num_running
 
-        texts, took = asyncio.run(run())
+        texts, num_running = asyncio.run(run())
     assert all(text.endswith("data: [DONE]\n\n") for text in texts)
-    assert took < 0.5
+    assert num_running > 0
 
 
 def test_the_first_signal_finishes_what_is_in_flight_and_takes_nothing_new() -> None:
-    backend = PieceBackend(pieces=["x"] * 40, step_s=0.02)
+    backend = PieceBackend(pieces=["x"] * 40, is_held=True)
     app = create_app(backend, ServerConfig())
     ready = threading.Event()
     server = DrainingServer(app, ServerConfig(port=0), on_ready=lambda url: ready.set())
@@ -103,6 +102,7 @@ def test_the_first_signal_finishes_what_is_in_flight_and_takes_nothing_new() -> 
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "shutting_down")
     assert httpx.get(f"{url}/ready").status_code == 503
     assert httpx.get(f"{url}/health").status_code == 200
+    backend.is_held = False
     asking.join(10)
     thread.join(10)
     assert not thread.is_alive()

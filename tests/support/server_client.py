@@ -51,6 +51,7 @@ class PieceBackend:
     num_running: int = 0
     num_cancelled: int = 0
     num_pieces: int = 0
+    is_held: bool = False  # nothing goes on while it is
 
     def describe(self) -> Description:
         return Description(
@@ -106,6 +107,8 @@ class PieceBackend:
                 yield self._end(call, index, number, StopReason.LENGTH, text[sent:])
                 return
             await asyncio.sleep(self.step_s)
+            while self.is_held:
+                await asyncio.sleep(0.005)
             if self.failure is not None and number >= self.fails_after:
                 raise self.failure
             text += piece
