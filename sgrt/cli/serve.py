@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from dataclasses import replace
 
 from sgrt.config import ComputeMode, EngineSettings, KvCacheDtype
@@ -13,9 +12,6 @@ from sgrt.server.app import create_app
 from sgrt.server.config import Limits, ServerConfig
 from sgrt.server.serving import DrainingServer
 from sgrt_grammars.tools.formats import FORMATS
-
-# The event loop waits this long at most for the engine's thread to let it answer (Python's own 5 ms are long).
-_SWITCH_INTERVAL_S = 0.001
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -36,7 +32,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
     config = server_config(arguments)  # wrong settings are told before a model is loaded
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     with Engine(arguments.model, **engine_settings(arguments)) as engine:
         app = create_app(engine, config)
         names = ", ".join(app.state.service.model_names)
