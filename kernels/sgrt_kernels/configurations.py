@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from sgrt_kernels.device import gpu_properties
+from sgrt_kernels.layout import SEALED_DTYPES
 
 TABLE = Path(__file__).with_name("tuned.json")
 BATCH_INVARIANT_SPLITS = 16
@@ -71,20 +72,23 @@ def attention_config(
         page=page,
         dtype=str(dtype).removeprefix("torch."),
     )
-    return _table().get(key) or default_config(arch, head_dim)
+    return _table().get(key) or default_config(arch, head_dim, is_sealed=dtype in SEALED_DTYPES)
 
 
-def default_config(arch: int, head_dim: int) -> AttentionConfig:
+def default_config(arch: int, head_dim: int, *, is_sealed: bool) -> AttentionConfig:
     """A configuration whose kernels compile without spills within the shared memory of `arch`.
 
-    What decides is the accumulator: wide heads spread a slot over two warps, and older tensor cores, which take their
-    operands from registers, get smaller tiles of rows.
+    What decides is the accumulator and, over sealed pages, the keys that are dequantized in registers: wide heads
+    spread a slot over two warps, and tensor cores before sm_90, which take their operands from registers, get
+    smaller tiles of rows.
     """
     if head_dim > 128:
         return AttentionConfig(
             decode_tokens=16, decode_warps=8, extend_rows=64, extend_tokens=32, extend_warps=8
         )
-    return AttentionConfig(extend_rows=64 if arch < 90 else 128)
+    if arch < 90 and is_sealed:
+        return AttentionConfig(extend_rows=64, extend_warps=4)
+    return AttentionConfig()
 
 
 def split_count(config: AttentionConfig, programs: int, max_context: int) -> int:

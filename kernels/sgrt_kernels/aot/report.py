@@ -27,7 +27,7 @@ RATIO_CASES: Mapping[str, tuple[_Builder, AttentionShape]] = MappingProxyType(
 def decode_ratio(name: str) -> float:
     """The ratio of one of RATIO_CASES under the default configuration and the running Triton."""
     build, shape = RATIO_CASES[name]
-    launch, loop_bytes = build(shape, default_config(_ARCH, shape.head_dim))
+    launch, loop_bytes = build(shape, default_config(_ARCH, shape.head_dim, is_sealed=build is sealed_decode))
     return issue_ratio(machine_code(compile_launch(launch, _ARCH)), loop_bytes)
 
 

@@ -48,7 +48,8 @@ def attention_cases(arch: int, **changes: int | float) -> Iterator[Case]:
     shape = AttentionShape(**changes)  # type: ignore[arg-type]
     sealed = sealed_shape(arch, **changes)
     int8 = AttentionShape(code="int8", **changes)  # type: ignore[arg-type]
-    config = default_config(arch, shape.head_dim)
+    config = default_config(arch, shape.head_dim, is_sealed=False)
+    sealed_config = default_config(arch, shape.head_dim, is_sealed=True)
     label = ",".join(f"{key}={value}" for key, value in changes.items()) or "default"
     block = config.decode_slots * min(config.decode_tokens, shape.page) * shape.head_dim * 2
     yield Case(
@@ -61,14 +62,14 @@ def attention_cases(arch: int, **changes: int | float) -> Iterator[Case]:
     for pages in (sealed, int8):
         yield Case(
             name=f"sealed_decode {pages.code} {label}",
-            launch=catalogue.sealed_decode(pages, config)[0],
+            launch=catalogue.sealed_decode(pages, sealed_config)[0],
             arch=arch,
             matrix=NARROW[arch],
             loop_bytes=block,
         )
         yield Case(
             name=f"sealed_extend {pages.code} {label}",
-            launch=catalogue.sealed_extend(pages, config),
+            launch=catalogue.sealed_extend(pages, sealed_config),
             arch=arch,
             matrix=WIDE[arch],
         )
@@ -185,5 +186,5 @@ def test_an_issue_ratio_counts_the_instructions_of_the_loop_against_its_bytes() 
 
 def test_a_kernel_is_compiled_for_the_type_it_is_given() -> None:
     shape = AttentionShape(dtype=torch.float16)
-    launch, _ = catalogue.decode(shape, default_config(90, 128))
+    launch, _ = catalogue.decode(shape, default_config(90, 128, is_sealed=False))
     assert "HMMA.16816.F32" in compiled(Case(name="f16", launch=launch, arch=90, matrix=set())).classes()
