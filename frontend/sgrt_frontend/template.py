@@ -82,22 +82,36 @@ class TurnMarks:
         return spans
 
     def _verify(self, history: History, opening: tuple[int, ...]) -> None:
+        """Refuse a template whose rendering of the whole conversation has other marks than those appended."""
         if history in self._verified:
             return
-        appended: list[int] = []
-        for index, role in enumerate(history):
-            appended += self._gap(_shortened(history[:index]), role)
-            appended += self._backend.encode(_sentinel(index))
-        appended += opening
-        if tuple(appended) != self._render(history, open_assistant=True):
-            roles = ", ".join(role.value for role in history)
-            raise InvalidRequest(
-                f"the chat template of {self._backend.describe().model!r} is not append-only: after turns "
-                f"({roles}) it renders earlier turns in another way than before; a program that appends turns "
-                "cannot follow it. Append text and `mark(...)` instead of turns",
-                param="role",
-            )
+        rendered = self._render(history, open_assistant=True)
+        position = 0
+        for index, (start, end) in enumerate(self._content_spans(rendered, history)):
+            appended = self._gap(_shortened(history[:index]), history[index])
+            if not self._is_same(rendered[position:start], appended, history[index]):
+                self._refuse(history, index)
+            position = end
+        if rendered[position:] != opening:
+            self._refuse(history, len(history))
         self._verified.add(history)
+
+    def _is_same(self, rendered: tuple[int, ...], appended: tuple[int, ...], role: Role) -> bool:
+        """Whether marks agree. Before what the model says, a template may have blanks that the model writes itself."""
+        if rendered == appended:
+            return True
+        if role is not Role.ASSISTANT or rendered[: len(appended)] != appended:
+            return False
+        return self._backend.decode(rendered[len(appended) :]).isspace()
+
+    def _refuse(self, history: History, index: int) -> None:
+        roles = ", ".join(role.value for role in history)
+        raise InvalidRequest(
+            f"the chat template of {self._backend.describe().model!r} is not append-only: with turns ({roles}) the marks "
+            f"before turn {index + 1} are others than when that turn was appended, so a program that appends turns "
+            "cannot follow it. Append text and `mark(...)` instead of turns",
+            param="role",
+        )
 
 
 def _sentinel(index: int) -> str:

@@ -255,6 +255,50 @@ def test_templates_may_add_a_system_turn_of_their_own() -> None:
     )
 
 
+def spaced(messages: Sequence[Message], open_assistant: bool) -> Iterable[str | Message]:
+    """A template with a blank before what the model said, which the opening of its turn does not have."""
+    for message in messages:
+        if message.role is Role.ASSISTANT:
+            yield " "
+            yield message
+            yield " <|end|>"
+        else:
+            yield "[INST] "
+            yield message
+            yield " [/INST]"
+
+
+def test_templates_may_leave_a_blank_before_the_answer_to_the_model() -> None:
+    def body(s: State) -> None:
+        s += user("Why?") + assistant(gen("x")) + user("How?") + assistant(gen("y"))
+
+    backend = ScriptedBackend([" because", " so"], template=spaced)
+    state = run(body, backend)
+    shown = backend.tokenizer.shown(state.tokens())
+    assert shown == "[INST] Why? [/INST] because <|end|>[INST] How? [/INST] so"
+
+
+def thinking(messages: Sequence[Message], open_assistant: bool) -> Iterable[str | Message]:
+    """A template that shows an empty thought in the last turn alone."""
+    for index, message in enumerate(messages):
+        yield f"<|{message.role.value}|>\n"
+        if message.role is Role.ASSISTANT and index == len(messages) - 1:
+            yield "<think>\n\n</think>\n\n"
+        yield message
+        yield "<|end|>\n"
+    if open_assistant:
+        yield "<|assistant|>\n"
+
+
+def test_templates_may_decorate_the_last_answer() -> None:
+    def body(s: State) -> None:
+        s += user("Why?") + assistant(gen("x")) + user("How?") + assistant(gen("y"))
+
+    backend = ScriptedBackend(["because", "so"], template=thinking)
+    state = run(body, backend)
+    assert backend.calls[1].prompt == backend.render(state.messages()[:-1], open_assistant=True)
+
+
 def forgetful(messages: Sequence[Message], open_assistant: bool) -> Iterable[str | Message]:
     """A template that marks the last user turn only: what it wrote before changes as turns are added."""
     last = max((index for index, message in enumerate(messages) if message.role is Role.USER), default=-1)
