@@ -53,6 +53,18 @@ class State(Variables, Generic[R_co]):
         self._result: Slot = Slot("result", caller_source())
         self._failure: BaseException | None = None
 
+    def __repr__(self) -> str:
+        """Program, place and variables; waits for nothing."""
+        names = [
+            name
+            if slot.is_done and slot.failure is None
+            else f"{name} (failed)"
+            if slot.is_done
+            else f"{name} (running)"
+            for name, slot in self._slots.items()
+        ]
+        return f"<State {self._path} of {self._run.trace.program}: {', '.join(names) or 'no variables'}>"
+
     # Appending
 
     def __iadd__(self, value: object) -> State[R_co]:

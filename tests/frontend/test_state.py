@@ -708,6 +708,15 @@ def test_texts_and_tokens_agree_for_any_constants(constants: list[str]) -> None:
     assert backend.decode(state.tokens()) == state.text()
 
 
+def test_a_state_shows_its_variables_without_waiting() -> None:
+    def body(s: State) -> None:
+        s += "q" + gen("slow")
+        assert repr(s) == "<State s of body: slow (running)>"
+
+    state = run(body, ScriptedBackend([Answer(text="a", delay_s=0.05)]))
+    assert repr(state) == "<State s of body: slow>"
+
+
 def test_system_and_user_accept_expressions() -> None:
     def body(s: State) -> None:
         s += system("a" + gen("x")) + user("b")
