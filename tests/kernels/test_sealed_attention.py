@@ -68,7 +68,7 @@ def test_a_query_reads_its_own_page_exact_and_earlier_pages_sealed(
 
 
 @DTYPES
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_chunks_do_not_change_the_result(dtype: torch.dtype, data: st.DataObject) -> None:
     tokens = 100

@@ -22,17 +22,29 @@ _ALL = tl.constexpr(0x7FFFFFFF)
 
 
 @triton.jit
+def _product(x, factor):
+    """The low 32 bits of a product. Written in 64 bits, where nothing overflows; compiled to one multiplication."""
+    return (x.to(tl.uint64) * factor).to(tl.uint32)
+
+
+@triton.jit
+def _sum(x, y):
+    """The low 32 bits of a sum."""
+    return (x.to(tl.uint64) + y.to(tl.uint64)).to(tl.uint32)
+
+
+@triton.jit
 def _mix(x):
     x = x ^ (x >> 16)
-    x = x * 0x7FEB352D
+    x = _product(x, 0x7FEB352D)
     x = x ^ (x >> 15)
-    x = x * 0x846CA68B
+    x = _product(x, 0x846CA68B)
     return x ^ (x >> 16)
 
 
 @triton.jit
 def _gumbel(token, low, high):
-    bits = _mix(_mix(token.to(tl.uint32) ^ low) + high)
+    bits = _mix(_sum(_mix(token.to(tl.uint32) ^ low), high))
     uniform = ((bits >> 9).to(tl.float32) + 0.5) * 1.1920928955078125e-07  # 2 ** -23
     return -tl.log(-tl.log(uniform))
 
@@ -236,8 +248,8 @@ def masked_sample_kernel(
     low_word, high_word = tl.zeros((), tl.uint32), tl.zeros((), tl.uint32)
     if SAMPLES:
         seed, position = tl.load(seeds + row), tl.load(positions + row)
-        low_word = _mix(seed.to(tl.uint32)) + (seed >> 32).to(tl.uint32)
-        low_word = _mix(low_word + (position + 1).to(tl.uint32) * 0x9E3779B9)
+        low_word = _sum(_mix(seed.to(tl.uint32)), (seed >> 32).to(tl.uint32))
+        low_word = _mix(_sum(low_word, _product((position + 1).to(tl.uint32), 0x9E3779B9)))
         high_word = _mix(low_word ^ 0x85EBCA6B ^ (position >> 32).to(tl.uint32))
     best = tl.full((BLOCK,), _MINUS_INF, tl.float32)
     chosen = tl.full((BLOCK,), _ALL, tl.int32)
