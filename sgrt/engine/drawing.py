@@ -16,9 +16,10 @@ from sgrt.engine.scheduler import Work
 from sgrt.engine.scoring import Scoring
 from sgrt.engine.sequence import Sequence
 from sgrt_frontend.call import Origin, TokenInfo, TokenLogprob
-from sgrt_kernels.ops.masked_sample import masked_sample, token_logprobs
+from sgrt_kernels.ops.masked_sample import SamplingRows, masked_sample, token_logprobs
 
 Member = Generation | Scoring
+_GREEDY = SamplingRows()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,8 @@ class Drawing:
             return {}
         if places != list(range(len(logits))):
             logits = logits[places]
+        if not masks and all(row.generation.is_plain for row in rows):
+            return _plain(rows, logits)
         packed = self._packed_masks(rows)
         tokens = masked_sample(logits, build_rows(rows, packed, logits.device))
         return self._drawn(rows, tokens, self._infos(rows, logits, tokens))
@@ -123,6 +126,15 @@ class Drawing:
             else:
                 mine.append(Drawn(token=token, origin=_origin(row, token), info=infos.get(place)))
         return drawn
+
+
+def _plain(rows: list[DrawnRow], logits: Tensor) -> dict[Sequence, list[Drawn]]:
+    """The largest logit of each row, one row per sequence."""
+    tokens = masked_sample(logits, _GREEDY).tolist()
+    return {
+        row.generation.sequence: [Drawn(token=token, origin=Origin.FREE)]
+        for row, token in zip(rows, tokens, strict=True)
+    }
 
 
 def _origin(row: DrawnRow, token: int) -> Origin:

@@ -240,7 +240,7 @@ class Engine:
         """As `score`, for ordinary code."""
         job, mailbox = self._submit_scores(prefix, continuations)
         try:
-            return _in_order(list(mailbox), prefix, continuations)
+            return _in_order(mailbox.collect(), prefix, continuations)
         finally:
             self._loop.cancel(job)
 

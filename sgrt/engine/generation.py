@@ -38,6 +38,7 @@ class Generation:
         "_tokens",
         "finish",
         "guide",
+        "is_plain",
         "output_counts",
         "sampling",
         "seed",
@@ -57,6 +58,7 @@ class Generation:
         self.sampling: SamplingParams = sequence.request.sampling
         self.seed = seed
         self.guide = guide
+        self.is_plain = guide is None and is_plain(self.sampling)
         self.finish: Finish | None = None
         self.output_counts: dict[int, int] = {}
         self._text = text
@@ -153,6 +155,16 @@ class Generation:
     @property
     def _has_penalties(self) -> bool:
         return has_penalties(self.sampling)
+
+
+def is_plain(sampling: SamplingParams) -> bool:
+    """Whether the largest logit is all there is to the next token."""
+    return (
+        sampling.temperature == 0
+        and sampling.logprobs is None
+        and not sampling.logit_bias
+        and not has_penalties(sampling)
+    )
 
 
 def has_penalties(sampling: SamplingParams) -> bool:

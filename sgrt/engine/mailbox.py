@@ -20,11 +20,14 @@ class Mailbox(Generic[Item]):
         self._error: Exception | None = None
         self._is_over = False
         self._wake: Callable[[], object] | None = None
+        self._wakes_for_items = True
 
     def push(self, item: Item) -> None:
         """Add an item."""
         with self._lock:
             self._items.append(item)
+            if not self._wakes_for_items:
+                return
             wake, self._wake = self._wake, None
         if wake is not None:
             wake()
@@ -58,6 +61,21 @@ class Mailbox(Generic[Item]):
                 return
             else:
                 self._changed()
+
+    def collect(self) -> list[Item]:
+        """All items, once no more come; blocks the calling thread and never wakes it in between.
+
+        Raises the error it ends with.
+        """
+        over = threading.Event()
+        with self._lock:
+            self._wakes_for_items = False
+            is_over, self._wake = self._is_over, over.set
+        if not is_over:
+            over.wait()
+        if self._error is not None:
+            raise self._error
+        return list(self._items)
 
     def _finish(self, error: Exception | None) -> None:
         with self._lock:

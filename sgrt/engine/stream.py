@@ -33,8 +33,8 @@ class Stream:
         return aiter(self._mailbox)
 
     def completions(self) -> tuple[Completion, ...]:
-        """Wait for the end; one completion per output."""
-        return collect(self._mailbox)
+        """Wait for the end; one completion per output. Nothing may have been read before."""
+        return collect(self._mailbox.collect())
 
     def cancel(self) -> None:
         """End the call now and free its pages; harmless when it is over."""

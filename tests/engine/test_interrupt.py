@@ -44,7 +44,7 @@ def test_ctrl_c_stops_a_program_in_the_middle_of_a_call() -> None:
     with _run(_ENDLESS) as program:
         assert program.stdout is not None and program.stdout.readline() == "ready\n"
         program.send_signal(signal.SIGINT)
-        _, errors = program.communicate(timeout=60)
+        _, errors = program.communicate(timeout=240)
     assert program.returncode != 0
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert "Exception in thread" not in errors
@@ -52,5 +52,5 @@ def test_ctrl_c_stops_a_program_in_the_middle_of_a_call() -> None:
 
 def test_a_program_that_forgets_to_close_its_engine_still_ends() -> None:
     with _run(_FORGETFUL) as program:
-        output, errors = program.communicate(timeout=60)
+        output, errors = program.communicate(timeout=240)
     assert (program.returncode, output, errors) == (0, "ready\n", "")
