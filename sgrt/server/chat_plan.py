@@ -161,7 +161,7 @@ async def plan_chat(service: Service, request: ChatRequest, caller: Caller) -> C
         model=model,
         call=call,
         constraint_param=constrained.param if constrained else None,
-        new_reader=PlainReader,
+        new_reader=lambda: PlainReader(is_free=wanted is not None and wanted.is_free),
         session=session,
         shortened=shortened,
     )
@@ -245,7 +245,7 @@ def _reader_maker(
             StopScanner(stops, keeps_stop=bool(request.include_stop_str_in_output)),
             marked=MarkedText(service.backend, special) if special else None,
             is_named=setup.mode is ToolMode.NAMED,
-            closes_calls_only=wanted is None and not setup.is_forced,
+            closes_calls_only=(wanted is None or wanted.is_free) and not setup.is_forced,
             new_id=lambda: new_call_id(id_length),
         )
 

@@ -142,8 +142,12 @@ class _Answer:
             infos=list(chunk.logprobs),
             token_ids=list(chunk.token_ids) if self.request.return_token_ids else [],
             length=len(chunk.text),
-            ending=None if chunk.finish is None else ending_of(chunk.finish),
+            ending=self._ending(chunk),
         )
+
+    def _ending(self, chunk: Chunk) -> Ending | None:
+        is_free = self.wanted is not None and self.wanted.is_free
+        return None if chunk.finish is None else ending_of(chunk.finish, is_cut=is_free)
 
     @property
     def _param(self) -> str | None:

@@ -24,6 +24,7 @@ class Limits:
     stop_string_chars: int = 1024
     stop_token_ids: int = 128
     logit_bias: int = 1024
+    bad_words: int = 128
     top_logprobs: int = 20
     tools: int = 128
     schema_bytes: int = 512 * 1024

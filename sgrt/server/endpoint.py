@@ -101,18 +101,20 @@ class Endpoint:
 
     async def _send_stream(self, send: Send, reply: StreamReply) -> None:
         headers = {"cache-control": "no-cache", "x-accel-buffering": "no", **reply.headers}
-        pulse = asyncio.ensure_future(_show_life(send, self._limits.keep_alive_s))
+        pulse: asyncio.Future[None] | None = None
         try:
             async with aclosing(reply.events) as events:
                 await _start(send, 200, "text/event-stream; charset=utf-8", headers)
                 await _body(send, reply.first, more=True)
+                pulse = asyncio.ensure_future(_show_life(send, self._limits.keep_alive_s))
                 async for item in events:
                     await _body(send, item, more=True)
         except Exception as error:  # noqa: BLE001 the 200 is out: the error goes into the stream
             _log_unknown(error)
             await _body(send, event(from_exception(error).body), more=True)
         finally:
-            pulse.cancel()
+            if pulse is not None:
+                pulse.cancel()
         await _body(send, reply.last_event, more=False)
 
     async def _read(self, scope: Scope, receive: Receive) -> Mapping[str, JsonValue]:
@@ -136,15 +138,15 @@ async def _show_life(send: Send, interval_s: float) -> None:
 
 
 async def _end(task: asyncio.Future[None]) -> None:
-    """Cancel a task and wait until it is over; a failure that is already its own comes out."""
+    """Cancel a task and wait until it is over. What failed beyond an answer (but a lost connection) is logged."""
     if not task.done():
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
     elif not task.cancelled():
         error = task.exception()
-        if error is not None and not isinstance(error, OSError | StopAsyncIteration | ApiError):
-            _log.debug("a task ended with %s", type(error).__name__)
+        if error is not None and not isinstance(error, OSError):
+            _log.error("an answer could not be sent: %s", type(error).__name__, exc_info=error)
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

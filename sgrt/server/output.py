@@ -47,13 +47,16 @@ class Delta:
 
 
 class PlainReader:
-    """Deltas of an output that is content and nothing else."""
+    """Deltas of an output that is content and nothing else. `is_free`: its constraint closes nothing."""
 
     num_reasoning_tokens = 0
 
+    def __init__(self, *, is_free: bool = False) -> None:
+        self._is_free = is_free
+
     def read(self, chunk: Chunk) -> list[Delta]:
         """The deltas of one chunk; the last one ends the output if the chunk does."""
-        ending = None if chunk.finish is None else ending_of(chunk.finish)
+        ending = None if chunk.finish is None else ending_of(chunk.finish, is_cut=self._is_free)
         return [Delta(content=chunk.text, token_ids=chunk.token_ids, logprobs=chunk.logprobs, ending=ending)]
 
 

@@ -13,6 +13,7 @@ from sgrt.server.errors import bad_request
 from sgrt.server.structural_tag import structural_tag
 from sgrt.server.wire.fields import ResponseFormat, SamplingFields, StructuredOutputs
 from sgrt_grammars.constraint import (
+    AnyText,
     Choice,
     Constraint,
     ContextFree,
@@ -25,10 +26,14 @@ from sgrt_grammars.constraint import (
 
 
 class Wanted(NamedTuple):
-    """A constraint and the dotted path of the request field that asked for it."""
+    """A constraint and the dotted path of the request field that asked for it.
+
+    `is_free`: it says what text must not hold; text that the budget ends was cut, as free text is.
+    """
 
     constraint: Constraint
     param: str
+    is_free: bool = False
 
 
 def wanted_output(request: SamplingFields, limits: Limits) -> Wanted | None:
@@ -39,12 +44,15 @@ def wanted_output(request: SamplingFields, limits: Limits) -> Wanted | None:
     """
     by_format = _from_response_format(request.response_format, limits)
     by_kind = _from_structured_outputs(request.structured_outputs, limits)
+    by_words = _without_words(request.bad_words, limits)
     if by_format and by_kind:
         raise bad_request(
             "response_format and structured_outputs both constrain the answer; send one",
             param="structured_outputs",
         )
-    return by_format or by_kind
+    if by_words and (by_format or by_kind):
+        raise bad_request("bad_words applies to free text alone; say it in the constraint", param="bad_words")
+    return by_format or by_kind or by_words
 
 
 def schema_text(schema: object, *, limits: Limits, param: str) -> str:
@@ -61,6 +69,19 @@ def schema_text(schema: object, *, limits: Limits, param: str) -> str:
             code="constraint_too_complex",
         )
     return text
+
+
+def _without_words(words: list[str] | None, limits: Limits) -> Wanted | None:
+    """Text that holds none of `words`, whatever tokens they are spelled with."""
+    if not words:
+        return None
+    if len(words) > limits.bad_words:
+        raise bad_request(f"bad_words: at most {limits.bad_words} are taken", param="bad_words")
+    if any(not word or len(word) > limits.stop_string_chars for word in words):
+        raise bad_request(
+            f"bad_words: a word has 1 to {limits.stop_string_chars} characters", param="bad_words"
+        )
+    return Wanted(AnyText(without=tuple(words)), "bad_words", is_free=True)
 
 
 def _from_response_format(wanted: ResponseFormat | None, limits: Limits) -> Wanted | None:

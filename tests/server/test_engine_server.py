@@ -140,6 +140,16 @@ def test_without_a_call_tools_change_nothing() -> None:
         assert (choice["message"]["content"], choice["finish_reason"]) == ("Nothing to look up here.", "stop")
 
 
+def test_a_banned_word_is_never_written_however_it_is_spelled() -> None:
+    with engine_serving(saying("the horse galloped and galloped")) as (client, _):
+        choice = client.complete(bad_words=["galloped"], temperature=0, max_tokens=28).json()["choices"][0]
+        assert "galloped" not in choice["text"]
+        assert choice["text"].startswith("the horse gallope")
+        assert choice["finish_reason"] in ("length", "stop")
+        short = client.complete(bad_words=["galloped"], temperature=0, max_tokens=4).json()["choices"][0]
+        assert short["finish_reason"] == "length"
+
+
 def test_the_second_time_the_prompt_is_in_the_cache() -> None:
     with engine_serving(saying("hello")) as (client, _):
         prompt = "a longer prompt " * 20

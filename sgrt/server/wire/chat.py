@@ -88,7 +88,3 @@ class ChatRequest(SamplingFields):
     chat_template_kwargs: JsonObject | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
-    separate_reasoning: bool | None = None
-    stream_reasoning: bool | None = None
-    echo: bool | None = None
-    modalities: list[str] | None = None

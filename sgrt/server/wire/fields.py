@@ -31,13 +31,13 @@ IGNORED = frozenset(
 _REFUSED: dict[str, tuple[JsonValue, ...]] = {
     "allowed_token_ids": (None, []),
     "audio": (None,),
-    "bad_words": (None, []),
     "chat_template": (None,),
     "custom_logit_processor": (None,),
     "custom_params": (None,),
     "documents": (None, []),
     "dry_multiplier": (None, 0, 0.0),
     "ebnf": (None,),
+    "echo": (None, False),
     "functions": (None, []),
     "function_call": (None, "none"),
     "grammar": (None, ""),
@@ -51,6 +51,7 @@ _REFUSED: dict[str, tuple[JsonValue, ...]] = {
     "lora_request": (None,),
     "media_io_kwargs": (None, {}),
     "mirostat": (None, 0),
+    "modalities": (None, ["text"]),
     "mm_processor_kwargs": (None, {}),
     "no_stop_trim": (None, False),
     "prompt_embeds": (None,),
@@ -58,6 +59,8 @@ _REFUSED: dict[str, tuple[JsonValue, ...]] = {
     "regex": (None,),
     "repetition_detection": (None,),
     "samplers": (None, []),
+    "separate_reasoning": (None, True),
+    "stream_reasoning": (None, True),
     "skip_special_tokens": (None, True),
     "stop_regex": (None, "", []),
     "suffix": (None, ""),
@@ -166,6 +169,7 @@ class SamplingFields(Wire):
     stop: str | list[str] | None = None
     stop_token_ids: list[int] | None = None
     include_stop_str_in_output: bool | None = None
+    bad_words: list[str] | None = None
     ignore_eos: bool | None = None
     max_tokens: Annotated[int | None, Field(ge=0)] = None
     min_tokens: Annotated[int | None, Field(ge=0)] = None
