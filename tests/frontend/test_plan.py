@@ -299,6 +299,15 @@ def test_generations_without_a_limit_are_pointed_out() -> None:
     assert ["max_tokens" in message for message in advice(program)] == [True]
 
 
+def test_a_pool_that_is_too_small_is_pointed_out() -> None:
+    items = [()] * 8
+    fits = chat.on(backend()).plan_batch(items, PlanOptions(pool_pages=1000))
+    small = chat.on(backend()).plan_batch(items, PlanOptions(pool_pages=2, page_tokens=16))
+    assert lint(fits) == []
+    [item] = lint(small)
+    assert "the pool has 2" in item.message
+
+
 def test_only_text_can_be_left_open() -> None:
     @function
     def program(s: State, document: str, count: int) -> None:

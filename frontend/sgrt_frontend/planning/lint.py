@@ -37,7 +37,7 @@ def lint(plan: ProgramPlan) -> list[Lint]:
                 if known is None or known.tokens < advice.tokens:
                     found[advice.message] = advice
     advices = sorted(found.values(), key=lambda advice: -advice.tokens)
-    return advices + _unlimited(plan) + _incomplete(plan)
+    return advices + _pool(plan) + _unlimited(plan) + _incomplete(plan)
 
 
 def _variable_before_constant(path: PlanPath, plan: ProgramPlan) -> list[Lint]:
@@ -102,6 +102,19 @@ def _shown(pieces: list[Rope]) -> str:
     behind = MARKER.split(text)[2::2]
     constant = next((part.strip() for part in behind if part.strip()), "")
     return constant if len(constant) <= 40 else constant[:37] + "..."
+
+
+def _pool(plan: ProgramPlan) -> list[Lint]:
+    """Whether the pool holds what is needed at one time."""
+    pool, peak = plan.options.pool_pages, plan.peak_pages
+    if pool is None or peak.high <= pool:
+        return []
+    may = "may need" if peak.low <= pool else "needs"
+    message = (
+        f"the program {may} {peak.high} KV pages at one time, the pool has {pool}: what is needed again will be "
+        f"evicted; lower the concurrency ({plan.options.concurrency}) or give the engine more pages"
+    )
+    return [Lint(source=plan.program, message=message)]
 
 
 def _unlimited(plan: ProgramPlan) -> list[Lint]:

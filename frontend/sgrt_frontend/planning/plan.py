@@ -28,12 +28,14 @@ class PlanOptions:
 
     `concurrency` items run at a time, pages hold `page_tokens`. `max_runs` bounds how often the body runs per
     item, once per combination of decisions. `open_text_tokens` are the bounds of an argument left open.
+    `pool_pages` is the size of the pool that the program shall run in, for advice.
     """
 
     page_tokens: int = 32
     concurrency: int = 32
     cost: CostModel = field(default_factory=CostModel)
     max_runs: int = 64
+    pool_pages: int | None = None
     open_text_tokens: Bounds = field(default_factory=lambda: Bounds(1, 256))
 
     def __post_init__(self) -> None:
