@@ -57,11 +57,6 @@ class Matcher(Protocol):
 class Grammar(Protocol):
     """A compiled constraint."""
 
-    @property
-    def minimum_tokens(self) -> int:
-        """Tokens that are enough for one complete text."""
-        ...
-
     def matcher(self) -> Matcher:
         """A cursor at the start."""
         ...

@@ -1,0 +1,35 @@
+"""Automatic settings: what the model and the machine allow."""
+
+from __future__ import annotations
+
+import pytest
+
+from sgrt.config import EngineConfig, Limits, resolve_limits
+from sgrt.errors import InvalidRequest
+
+
+def limits(config: EngineConfig, *, available_bytes: int = 1 << 34) -> Limits:
+    return resolve_limits(
+        config, model_context_tokens=8192, bytes_per_token=23_040, available_bytes=available_bytes
+    )
+
+
+def test_the_context_is_the_models_unless_asked_for_less() -> None:
+    assert limits(EngineConfig()).context_tokens == 8192
+    assert limits(EngineConfig(context_tokens=100)).context_tokens == 100
+    with pytest.raises(InvalidRequest, match="9000 is more than the model's context of 8192"):
+        limits(EngineConfig(context_tokens=9000))
+
+
+def test_the_pool_takes_its_share_of_the_memory_and_no_more_than_is_of_use() -> None:
+    assert limits(EngineConfig(), available_bytes=1 << 30).pool_tokens == pytest.approx(
+        0.4 * (1 << 30) / 23_040, abs=32
+    )
+    assert limits(EngineConfig()).pool_tokens == 131_072
+    assert limits(EngineConfig(context_tokens=64, max_running=2)).pool_tokens == 128
+    assert limits(EngineConfig(num_pages=7)).pool_tokens == 7 * 32
+
+
+def test_too_little_memory_for_one_page_is_said() -> None:
+    with pytest.raises(InvalidRequest, match="holds no page of 32 tokens"):
+        limits(EngineConfig(), available_bytes=1 << 20)
