@@ -67,9 +67,11 @@ slow: $(DEV_STAMP)
 	$(TEST_ENV) $(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
 
 acceptance: $(DEV_STAMP)
-	$(BIN)/sgrt grammar check $(SHARED)/cases/schema_cases.json > $(VENV)/schema_cases.jsonl
-	$(BIN)/sgrt grammar check $(SHARED)/cases/regex_cases.json > $(VENV)/regex_cases.jsonl
-	$(BIN)/sgrt grammar check $(SHARED)/cases/grammar_cases.json > $(VENV)/grammar_cases.jsonl
+	$(BIN)/sgrt grammar check $(SHARED)/cases/schema_cases.json
+	$(BIN)/sgrt grammar check $(SHARED)/cases/regex_cases.json
+	$(BIN)/sgrt grammar check $(SHARED)/cases/grammar_cases.json
+	$(BIN)/python benchmarks/grammar_correctness.py suite --data $(SHARED)/bench/grammar/data
+	$(BIN)/python benchmarks/grammar_correctness.py maskbench --data $(SHARED)/bench/grammar/data
 
 wheel: $(DEV_STAMP)
 	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
