@@ -30,7 +30,7 @@ def ending(s: sgrt.State, shots: str, question: str, endings: list[str]) -> None
     """Few-shot choice of an ending."""
     s += shots
     s += question
-    s += sgrt.select("ending", endings, max_unexplored=0.05)
+    s += sgrt.select("ending", endings, all_spellings=False)
 
 
 def hellaswag(scale: Scale) -> Workload:

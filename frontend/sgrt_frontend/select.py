@@ -39,6 +39,7 @@ class Select(Expression, Var[str]):
     open_ended: bool | None = None
     normalization: Normalization = Normalization.NONE
     max_unexplored: float = 1e-4
+    all_spellings: bool = True
     seed: int | None = None
 
     @property
@@ -56,13 +57,15 @@ def select(
     open_ended: bool | None = None,
     normalization: Normalization = Normalization.NONE,
     max_unexplored: float = 1e-4,
+    all_spellings: bool = True,
     seed: int | None = None,
 ) -> Select:
     """Choose one of `choices` by its probability under the model.
 
     The weight of a choice sums over its spellings in tokens, best first, until at most
     `max_unexplored` of the weight is unknown. `temperature=0` takes the heaviest, above 0 a choice
-    is drawn. `s.meta(name).probabilities` has the probability of each choice and
+    is drawn. `all_spellings=False` counts the tokenizer's own spelling of each choice alone: far less work for
+    long choices, and no bound. `s.meta(name).probabilities` has the probability of each choice and
     `s.meta(name).unexplored` the bound reached.
 
     Raises:
@@ -82,5 +85,6 @@ def select(
         open_ended=open_ended,
         normalization=normalization,
         max_unexplored=max_unexplored,
+        all_spellings=all_spellings,
         seed=seed,
     )

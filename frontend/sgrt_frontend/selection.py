@@ -195,6 +195,30 @@ async def weigh(
     )
 
 
+async def weigh_one_spelling(
+    prefix: tuple[int, ...],
+    spellings: Mapping[str, tuple[int, ...]],
+    *,
+    endings: Sequence[tuple[int, ...]],
+    score: ScoreTokens,
+) -> ChoiceWeights:
+    """The weight of one spelling of each choice, followed by one of `endings`, in a single scoring call.
+
+    What other spellings would add is not known, so `unexplored` is 1.
+    """
+    texts = [(choice, ending) for choice in spellings for ending in endings]
+    scores = await score(prefix, [spellings[choice] + ending for choice, ending in texts])
+    weights = dict.fromkeys(spellings, 0.0)
+    likeliest: dict[str, tuple[tuple[int, ...], float]] = {}
+    for (choice, _), scored in zip(texts, scores, strict=True):
+        weights[choice] += math.exp(scored.total)
+        spelled = spellings[choice]
+        likeliest[choice] = (spelled, sum(scored.logprobs[: len(spelled)]))
+    cached = min((scored.usage.cached_tokens for scored in scores), default=0)
+    usage = Usage(prompt_tokens=len(prefix), cached_tokens=min(cached, len(prefix)), output_tokens=0)
+    return ChoiceWeights(weights=weights, spellings=likeliest, unexplored=1.0, usage=usage)
+
+
 def probabilities(found: ChoiceWeights, normalization: Normalization) -> dict[str, float]:
     """The weights, normalized to sum to 1; equal shares when the model gives no choice any weight."""
     if normalization is Normalization.TOKEN_LENGTH:
@@ -288,15 +312,21 @@ class Selection:
     async def _decide(self, call: Call, score: ScoreTokens) -> tuple[Generated, Meta]:
         encoder = self.run.encoder
         ends = () if self._is_open_ended else tuple(sorted(encoder.end_token_ids))
-        found = await weigh(
-            call.prompt,
-            self.select.choices,
-            terminator=self.select.terminator,
-            end_token_ids=ends,
-            spelling=encoder.backend.spelling(),
-            score=score,
-            max_unexplored=self.select.max_unexplored,
-        )
+        terminator = self.select.terminator
+        if self.select.all_spellings:
+            found = await weigh(
+                call.prompt,
+                self.select.choices,
+                terminator=terminator,
+                end_token_ids=ends,
+                spelling=encoder.backend.spelling(),
+                score=score,
+                max_unexplored=self.select.max_unexplored,
+            )
+        else:
+            spelled = {choice: encoder.encode(choice + terminator) for choice in self.select.choices}
+            endings = [(token,) for token in ends] if ends and not terminator else [()]
+            found = await weigh_one_spelling(call.prompt, spelled, endings=endings, score=score)
         shares = probabilities(found, self.select.normalization)
         assert call.sampling.seed is not None, "set when the call was made"
         chosen = draw(shares, self.select.temperature, call.sampling.seed)

@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -223,6 +224,21 @@ def test_scored_tokens_spell_the_choice_alone() -> None:
         assert scored[: len(prompt)] == prompt
         rest = backend.decode(scored[len(prompt) :])
         assert "any".startswith(rest) or "none".startswith(rest)
+
+
+@pytest.mark.parametrize("options", [{}, {"open_ended": True}, {"terminator": "."}])
+def test_one_spelling_of_each_choice_takes_one_scoring_call(options: dict[str, Any]) -> None:
+    @function
+    def program(s: State) -> None:
+        s += user("Which?")
+        s += assistant(select("c", ["yes", "no"], all_spellings=False, **options))
+
+    backend = ScriptedBackend([], likes=["no"])
+    state = program.on(backend).run()
+    assert state["c"] == "no" and state.text().endswith("no")
+    assert len(backend.scored) == 1
+    assert state.meta("c").unexplored == 1.0
+    assert state.meta("c").probabilities["no"] > 0.99
 
 
 def test_a_failing_score_names_the_selection() -> None:
