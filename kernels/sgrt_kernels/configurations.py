@@ -84,7 +84,11 @@ def default_config(arch: int, head_dim: int, *, is_sealed: bool) -> AttentionCon
     """
     if head_dim > 128:
         return AttentionConfig(
-            decode_tokens=16, decode_warps=8, extend_rows=64, extend_tokens=32, extend_warps=8
+            decode_tokens=32 if is_sealed else 16,
+            decode_warps=8,
+            extend_rows=64,
+            extend_tokens=32,
+            extend_warps=8,
         )
     if arch < 90 and is_sealed:
         return AttentionConfig(extend_rows=64, extend_warps=4)
