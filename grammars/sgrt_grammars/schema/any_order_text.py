@@ -64,6 +64,12 @@ class AnyOrderText(ObjectText):
                 missing |= needed
         return missing & ~written
 
+    def _is_evidently_completable(self, progress: Progress) -> bool:
+        if self.shape.counts or self._implied or not self._sound_after[0]:
+            return False
+        size = progress.size + self._missing(progress.written).bit_count()
+        return size >= self.shape.minimum and self._has_room(size)
+
     def _may_leave_members(self, progress: Progress) -> bool:
         return not self._missing(progress.written)
 

@@ -60,7 +60,7 @@ def _spellings(value: Fraction) -> Iterable[bytes]:
     """A number that is spelled alone: plain, an integer also with `.0`, a float also as Python writes it."""
     text = decimal_text(abs(value))
     texts = {text} if value.denominator > 1 else {text, f"{text}.0"}
-    if abs(value) < 10**300:
+    if abs(value) <= 10**308:
         short = repr(float(abs(value)))
         if "e" in short and Fraction(short) == abs(value):
             texts.add(short)

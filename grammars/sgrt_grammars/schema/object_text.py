@@ -68,6 +68,7 @@ class ObjectText:
     _watched: frozenset[str] = field(init=False)
     _spaces: list[KeySpace] | None = field(init=False, default=None)
     _beginnings: dict[tuple[str, Formula], Expression] = field(init=False, default_factory=dict)
+    _sound: list[bool] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._names = list(self.shape.members)

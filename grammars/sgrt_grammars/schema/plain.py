@@ -8,7 +8,17 @@ from __future__ import annotations
 from sgrt_grammars.schema.document import Document
 
 _ANNOTATIONS = frozenset(
-    ("title", "description", "default", "examples", "example", "$comment", "deprecated", "readOnly", "writeOnly")
+    (
+        "title",
+        "description",
+        "default",
+        "examples",
+        "example",
+        "$comment",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+    )
 )
 _COMBINING = frozenset(
     ("enum", "const", "allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef", "$recursiveRef")

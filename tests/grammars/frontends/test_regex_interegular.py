@@ -9,13 +9,13 @@ import pytest
 
 from sgrt_grammars.constraint import RegexDialect
 from sgrt_grammars.regex.compile import pattern_language
-from sgrt_grammars.regex.language import both, contains, outside
+from sgrt_grammars.regex.language import Language, both, contains, outside
 
 ALPHABET = "abc0"
 PATTERNS = ["(a|b)*abb", "a?b{2,3}c*", "[a-c]+0?", "((ab)*|c0)*", "a[^b]c?", "(a|ab)(c|bc)0{0,2}"]
 
 
-def _language(pattern: str):  # type: ignore[no-untyped-def]  # a Language
+def _language(pattern: str) -> Language:
     return pattern_language(pattern, RegexDialect.PYTHON, is_full=True, pointer="", keyword="regex")
 
 
