@@ -11,7 +11,7 @@ from sgrt_grammars.automaton.node import FIRST_SPECIAL
 from sgrt_grammars.explain import explain
 from sgrt_grammars.forced import canonical_tokens
 from sgrt_grammars.limits import Limits
-from sgrt_grammars.mask import TokenMask, is_allowed, num_mask_words
+from sgrt_grammars.mask import TokenMask, num_mask_words
 from sgrt_grammars.vocabulary import Vocabulary
 
 
@@ -48,6 +48,16 @@ class Matcher:
         self._vocabulary = vocabulary
         self._guard = guard
         self._ends = 0  # end tokens taken
+
+    @property
+    def cursor(self) -> CoreCursor:
+        """The position in the automaton, for batched calls."""
+        return self._cursor
+
+    @property
+    def guard(self) -> Guard:
+        """The automaton's lock and budget; equal for all matchers of one automaton."""
+        return self._guard
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -192,12 +202,22 @@ class Matcher:
 def fill_masks(
     matchers: Sequence[Matcher], rows: TokenMask, remaining: Sequence[int | None] | None = None
 ) -> None:
-    """Fill one row of `rows` ([matchers, words]) for each matcher."""
+    """Fill one row of `rows` ([matchers, words]) for each matcher; the interpreter is free meanwhile.
+
+    Matchers of one compiler are filled in one call. `remaining` are their budgets; see `Matcher.mask`.
+    """
     budgets = remaining if remaining is not None else [None] * len(matchers)
     if len(rows) < len(matchers) or len(budgets) != len(matchers):
         raise ValueError("one mask row and one budget per matcher is needed")
-    for matcher, row, budget in zip(matchers, rows, budgets, strict=False):
-        matcher.mask(row, budget)
+    running = [index for index, matcher in enumerate(matchers) if not matcher.is_finished]
+    guards = {id(matchers[index].guard) for index in running}
+    if len(running) < len(matchers) or len(guards) != 1:
+        for matcher, row, budget in zip(matchers, rows, budgets, strict=False):
+            matcher.mask(row, budget)
+        return
+    guard = matchers[0].guard
+    with guard.lock:
+        guard.core.fill([matcher.cursor for matcher in matchers], rows[: len(matchers)], budgets)
 
 
-__all__ = ["Matcher", "fill_masks", "is_allowed"]
+__all__ = ["Matcher", "fill_masks"]

@@ -127,6 +127,9 @@ class Arena:
             return self.guarded(head.actions, self.concatenation(head.parts[0], tail))
         if head.kind is Kind.ALTERNATION and any(part.kind is Kind.GUARDED for part in head.parts):
             return self.alternation(self.concatenation(part, tail) for part in head.parts)
+        return self._joined_pair(head, tail)
+
+    def _joined_pair(self, head: Node, tail: Node) -> Node:
         if head.is_regular and tail.kind is Kind.CONCATENATION:
             first, rest = tail.parts
             if first.is_regular and not rest.is_regular:

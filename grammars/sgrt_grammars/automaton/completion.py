@@ -8,7 +8,7 @@ Registers are not looked at here; `uses_register` says that they must be.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from sgrt_grammars.automaton.arena import Arena
@@ -16,8 +16,8 @@ from sgrt_grammars.automaton.derive import Deriver
 from sgrt_grammars.automaton.fixpoint import Fixpoint
 from sgrt_grammars.automaton.liveness import Liveness
 from sgrt_grammars.automaton.node import FIRST_SPECIAL, Action, Kind, Node
+from sgrt_grammars.automaton.speller import Speller
 from sgrt_grammars.limits import Meter
-from sgrt_grammars.trie import TokenTrie
 
 NO_COST = 1 << 40
 _LIKED_BYTES = b'0a "A_-1b'
@@ -41,80 +41,39 @@ class Completion:
         return self.costs[0]
 
 
-class Speller:
-    """Fewest tokens for a run of symbols."""
+def prepend(
+    speller: Speller, symbols: tuple[int, ...], tail: Completion
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """`symbols` in front of `tail`, with costs."""
+    joined = symbols + tail.symbols
+    costs = list(tail.costs)
+    costs.reverse()
+    size = len(tail.symbols)
+    for start in range(len(symbols) - 1, -1, -1):
+        best = NO_COST
+        end = len(joined) - start
+        for length, _ in speller.matches(joined, start):
+            best = min(best, costs[end - length] + 1)
+        costs.append(best)
+        size += 1
+    costs.reverse()
+    return joined, tuple(costs)
 
-    def __init__(self, trie: TokenTrie) -> None:
-        self._trie = trie
-        self._children: dict[int, int] | None = None
 
-    @property
-    def longest(self) -> int:
-        """Bytes of the longest token."""
-        return max(1, self._trie.max_depth)
-
-    def _child_table(self) -> dict[int, int]:
-        if self._children is None:
-            trie = self._trie
-            table: dict[int, int] = {}
-            path: list[int] = []
-            depths, labels = trie.depth.tolist(), trie.byte.tolist()
-            for node, depth in enumerate(depths):
-                del path[depth - 1 :]
-                parent = path[-1] + 1 if path else 0
-                table[parent << 8 | labels[node]] = node
-                path.append(node)
-            self._children = table
-        return self._children
-
-    def matches(self, symbols: Sequence[int], start: int) -> Generator[tuple[int, int], None, None]:
-        """(length, token) of every token that spells `symbols[start:start + length]`."""
-        table, trie = self._child_table(), self._trie
-        parent = 0
-        for position in range(start, len(symbols)):
-            symbol = symbols[position]
-            if symbol >= FIRST_SPECIAL:
-                if position == start:
-                    yield 1, symbol - FIRST_SPECIAL
-                return
-            node = table.get(parent << 8 | symbol)
-            if node is None:
-                return
-            first = int(trie.token_start[node])
-            if first < int(trie.token_start[node + 1]):
-                yield position - start + 1, int(trie.tokens[first])
-            parent = node + 1
-
-    def prepend(self, symbols: tuple[int, ...], tail: Completion) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """`symbols` in front of `tail`, with costs."""
-        joined = symbols + tail.symbols
-        costs = list(tail.costs)
-        costs.reverse()
-        size = len(tail.symbols)
-        for start in range(len(symbols) - 1, -1, -1):
-            best = NO_COST
-            end = len(joined) - start
-            for length, _ in self.matches(joined, start):
-                best = min(best, costs[end - length] + 1)
-            costs.append(best)
-            size += 1
-        costs.reverse()
-        return joined, tuple(costs)
-
-    def spell(self, completion: Completion) -> tuple[int, ...]:
-        """The tokens of a completion, fewest first."""
-        tokens: list[int] = []
-        position = 0
-        while position < len(completion.symbols):
-            wanted = completion.costs[position] - 1
-            length, token = next(
-                (length, token)
-                for length, token in self.matches(completion.symbols, position)
-                if completion.costs[position + length] == wanted
-            )
-            tokens.append(token)
-            position += length
-        return tuple(tokens)
+def spell(speller: Speller, completion: Completion) -> tuple[int, ...]:
+    """The tokens of a completion, fewest first."""
+    tokens: list[int] = []
+    position = 0
+    while position < len(completion.symbols):
+        wanted = completion.costs[position] - 1
+        length, token = next(
+            (length, token)
+            for length, token in speller.matches(completion.symbols, position)
+            if completion.costs[position + length] == wanted
+        )
+        tokens.append(token)
+        position += length
+    return tuple(tokens)
 
 
 EMPTY_COMPLETION = Completion((), (0,), False)
@@ -161,7 +120,7 @@ class Completions:
         node.completion = value if value is not None else False
 
     def _of_symbols(self, symbols: tuple[int, ...]) -> Completion | None:
-        joined, costs = self._speller.prepend(symbols, EMPTY_COMPLETION)
+        joined, costs = prepend(self._speller, symbols, EMPTY_COMPLETION)
         return Completion(joined, costs, False) if costs[0] < NO_COST else None
 
     def _rule(self, node: Node) -> Generator[Node, Completion | None, Completion | None]:
@@ -222,7 +181,7 @@ class Completions:
         uses = head.uses_register or tail.uses_register
         if not head.symbols:
             return Completion(tail.symbols, tail.costs, uses)
-        symbols, costs = self._speller.prepend(head.symbols, tail)
+        symbols, costs = prepend(self._speller, head.symbols, tail)
         return Completion(symbols, costs, uses) if costs[0] < NO_COST else None
 
     def _alternation(self, node: Node) -> Generator[Node, Completion | None, Completion | None]:
@@ -242,7 +201,7 @@ class Completions:
         body = yield node.parts[0]
         if body is None:
             return None
-        symbols, costs = self._speller.prepend(body.symbols * node.low, EMPTY_COMPLETION)
+        symbols, costs = prepend(self._speller, body.symbols * node.low, EMPTY_COMPLETION)
         return Completion(symbols, costs, body.uses_register) if costs[0] < NO_COST else None
 
     def _shortest_word(self, root: Node) -> Completion | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from sgrt_grammars.automaton.cursor import Cursor
@@ -78,6 +79,10 @@ class Core(Protocol):
         """Give the next operation a fresh budget."""
         ...
 
+    def fill(self, cursors: Sequence[CoreCursor], rows: TokenMask, remaining: Sequence[int | None]) -> None:
+        """Fill one row of `rows` for each cursor."""
+        ...
+
     def is_alive(self, root: int) -> bool:
         """Whether some text belongs to `root`."""
         ...
@@ -109,6 +114,11 @@ class PythonCore:
     def start_operation(self, time_s: float) -> None:
         """Give the next operation a fresh budget."""
         self._machine.meter.restart(time_s)
+
+    def fill(self, cursors: Sequence[CoreCursor], rows: TokenMask, remaining: Sequence[int | None]) -> None:
+        """Fill one row of `rows` for each cursor."""
+        for cursor, row, budget in zip(cursors, rows, remaining, strict=True):
+            cursor.mask(row, budget)
 
     def is_alive(self, root: int) -> bool:
         """Whether some text belongs to `root`."""

@@ -15,7 +15,11 @@ from sgrt_grammars.limits import Meter
 
 
 class Liveness:
-    """Decides emptiness under the bytes a vocabulary can spell (`alphabet`, bit `b` for byte `b`)."""
+    """Decides emptiness under the bytes that are tokens of their own (`alphabet`, bit `b` for byte `b`).
+
+    Only those are relied on, so that any state can be completed byte by byte; byte-level and byte-fallback
+    vocabularies have all of them.
+    """
 
     def __init__(self, deriver: Deriver, alphabet: int, num_tokens: int, meter: Meter) -> None:
         self._deriver = deriver

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from sgrt_grammars.automaton.arena import Arena
 from sgrt_grammars.automaton.build import Builder, DeferredTable
-from sgrt_grammars.automaton.completion import NO_COST, Completion, Completions, Speller
+from sgrt_grammars.automaton.completion import NO_COST, Completion, Completions, prepend, spell
 from sgrt_grammars.automaton.derive import Deriver
 from sgrt_grammars.automaton.liveness import Liveness
 from sgrt_grammars.automaton.node import FIRST_SPECIAL, Node
 from sgrt_grammars.automaton.search import RegisterSearch
 from sgrt_grammars.automaton.simulation import Simulation, Threads
+from sgrt_grammars.automaton.speller import Speller
 from sgrt_grammars.automaton.walk import Masks
 from sgrt_grammars.expression import Expression
 from sgrt_grammars.limits import Limits, Meter
@@ -28,8 +29,8 @@ class Machine:
         self.arena = Arena(self.meter)
         self.builder = Builder(self.arena, self.deferred, limits, self.alphabet)
         self.deriver = Deriver(self.arena, self.builder, self.deferred, self.meter)
-        self.liveness = Liveness(self.deriver, self.alphabet, vocabulary.size, self.meter)
         self.speller = Speller(vocabulary.trie)
+        self.liveness = Liveness(self.deriver, self.alphabet, vocabulary.size, self.meter)
         self.completions = Completions(
             self.arena, self.deriver, self.liveness, self.speller, self.alphabet, self.meter
         )
@@ -58,7 +59,7 @@ class Machine:
         return best
 
     def _spelled(self, symbols: tuple[int, ...]) -> Completion:
-        joined, costs = self.speller.prepend(symbols, Completion((), (0,), False))
+        joined, costs = prepend(self.speller, symbols, Completion((), (0,), False))
         return Completion(joined, costs, True)
 
     def cost(self, threads: Threads, text: bytes | bytearray) -> int:
@@ -69,7 +70,7 @@ class Machine:
     def witness(self, threads: Threads, text: bytes | bytearray) -> tuple[int, ...] | None:
         """The tokens of the cheapest completion known."""
         found = self.completion(threads, text)
-        return None if found is None or found.cost >= NO_COST else self.speller.spell(found)
+        return None if found is None or found.cost >= NO_COST else spell(self.speller, found)
 
     @property
     def num_bytes(self) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sgrt_grammars.automaton.build import DeferredTable
+from sgrt_grammars.automaton.core import CoreCursor
 from sgrt_grammars.expression import Expression
 from sgrt_grammars.limits import Limits
 from sgrt_grammars.mask import TokenMask, num_mask_words
@@ -85,6 +86,25 @@ class NativeCore:
     def start_operation(self, time_s: float) -> None:
         """Give the next operation a fresh budget."""
         self.library.functions["start"](self.machine, time_s)
+
+    def fill(self, cursors: Sequence[CoreCursor], rows: TokenMask, remaining: Sequence[int | None]) -> None:
+        """Fill one row of `rows` for each cursor in one call that gives up the interpreter."""
+        if not (rows.flags.writeable and rows.dtype == np.uint32 and rows.strides[1] == 4):
+            raise ValueError("mask rows must be a writable array of uint32 with contiguous rows")
+        handles: NDArray[np.uintp] = np.array(
+            [cursor.handle for cursor in cursors if isinstance(cursor, NativeCursor)], np.uintp
+        )
+        budgets = np.array([-1 if budget is None else budget for budget in remaining], np.int64)
+        done: NDArray[np.int64] = np.zeros(1, np.int64)
+        arguments = (handles.ctypes.data, rows.ctypes.data, rows.strides[0] // 4, budgets.ctypes.data)
+        function = self.library.functions["masks"]
+        while True:
+            code = function(*arguments, len(handles), done.ctypes.data, self.time_s)
+            if code >= 0:
+                return
+            if code != NEEDS_UNFOLDING:
+                raise self.library.error(self.machine, code, int(budgets[done[0]]))
+            self._unfold()
 
     def is_alive(self, root: int) -> bool:
         """Whether some text belongs to `root`."""

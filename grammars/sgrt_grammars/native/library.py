@@ -20,7 +20,9 @@ NEEDS_UNFOLDING, LIMIT, INVALID, BUDGET, UNSATISFIABLE, BUSY = -1, -2, -3, -4, -
 
 Function = Callable[..., int]
 
-_SIGNATURES: dict[str, tuple[object, ...]] = {
+_Argument = type[c_int32] | type[c_int64] | type[c_void_p] | type[c_char_p] | type[c_double]
+
+_SIGNATURES: dict[str, tuple[_Argument, ...]] = {
     "machine": (c_int32, c_void_p, c_void_p, c_void_p, c_int32, c_int64, c_int64),
     "machine_free": (c_void_p,),
     "detail": (c_void_p, c_int32),
@@ -58,7 +60,7 @@ class Library:
 
     def __init__(self) -> None:
         folder = Path(__file__).parent / "core"
-        loaded = load_library("sgrt_grammars", sorted(folder.glob("*.cc")), include=[folder])
+        loaded = load_library("sgrt_grammars", sorted(folder.glob("*.cc")), include=[folder], flags=["-O2"])
         self._loaded = loaded
         self.functions = _typed(loaded)
         self.held = _typed(ctypes.PyDLL(loaded._name))

@@ -64,6 +64,12 @@ def places(expression: Expression, text: bytes, place: Place) -> set[Place]:
         case Complement(body):
             everywhere = {place._replace(position=end) for end in range(place.position, len(text) + 1)}
             return everywhere - places(body, text, place)
+        case _:
+            return _other_places(expression, text, place)
+
+
+def _other_places(expression: Expression, text: bytes, place: Place) -> set[Place]:
+    match expression:
         case Deferred(_, build):
             return places(build(), text, place)
         case Scope(body):

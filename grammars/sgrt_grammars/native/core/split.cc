@@ -11,6 +11,7 @@ namespace {
 
 constexpr int32_t COUNT_MARGIN = 16;
 constexpr size_t MAX_PATCHED = 12;
+constexpr int FEW_BYTES = 16;
 constexpr size_t MAX_PRODUCT_STATES = 512;
 
 std::string split_key(Id head, const Bits& following) {
@@ -29,21 +30,11 @@ Split& Machine::split(Id head, const Bits& following) {
     auto found = splits_.find(key);
     if (found != splits_.end()) return *found->second;
     const Id equal = capped(head);
+    if (equal != head) return split(equal, following);
     auto made = std::make_unique<Split>();
-    if (equal != head) {
-        Split& base = split(equal, following);
-        made->head = equal;
-        made->row = base.row;
-        made->ends = base.ends;
-        made->outer = base.outer;
-        made->residual = base.residual;
-        made->base = &base;
-    } else {
-        made->head = head;
-        if (!split_by_parts(*made, following) && !split_by_slices(*made, following) &&
-            !split_from_base(*made, following))
-            split_plainly(*made, following);
-    }
+    made->head = head;
+    if (!split_by_parts(*made, following) && !split_by_slices(*made, following) && !split_from_base(*made, following))
+        split_plainly(*made, following);
     mask_bytes_ += made->row.size() * 4;
     return *(splits_[key] = std::move(made));
 }
@@ -113,8 +104,8 @@ bool Machine::split_by_parts(Split& out, const Bits& following) {
     if (n.kind != CONCATENATION && n.kind != ALTERNATION) return false;
     SplitWalk walk{out, following, {}, {}, false};
     if (n.kind == CONCATENATION) {
-        first(n.a);
-        if (node(n.a).only_symbol >= 0) return false;
+        // Worth it where few tokens leave the first part: where a delimiter ends it.
+        if ((first(n.a) & first(n.b)).any() || node(n.a).only_symbol >= 0) return false;
         Split& inner = split(n.a, first(n.b));
         out.row = inner.row;
         for (Id end : inner.ends) walk.ends.insert(concatenation(end, n.b));
@@ -122,6 +113,8 @@ bool Machine::split_by_parts(Split& out, const Bits& following) {
         walk.run(*this, *inner.residual, 0, inner.residual->size);
         out.base = &inner;
     } else {
+        for (int32_t i = 0; i < n.count; i++)
+            if (first(n.parts[i]).count() > FEW_BYTES && !is_split_known(n.parts[i], following)) return false;
         out.row.assign(size_t(words), 0);
         for (int32_t i = 0; i < n.count; i++) {
             Split& option = split(n.parts[i], following);
@@ -238,6 +231,8 @@ Id Machine::capped(Id head) {
     Id result = head;
     if (n.kind == REPETITION && n.high != UNBOUNDED && n.high > horizon_ + COUNT_MARGIN) {
         result = repetition(n.a, n.low, UNBOUNDED);
+    } else if (n.kind == CONCATENATION) {
+        result = concatenation(capped(n.a), n.b);
     } else if (n.kind == INTERSECTION) {
         int64_t lowest = UNBOUNDED;
         const Id free = unbounded(head, lowest);
