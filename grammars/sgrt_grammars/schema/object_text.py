@@ -93,8 +93,31 @@ class ObjectText:
     # After a member: the end, or a comma and a further key.
 
     def _after(self, progress: Progress) -> Expression:
-        may_end = self._may_end(progress)
-        return Deferred((self.key, "after", progress), partial(self._build_after, progress), may_end)
+        is_satisfiable = self._may_end(progress) or self._is_evidently_completable(progress)
+        return Deferred((self.key, "after", progress), partial(self._build_after, progress), is_satisfiable)
+
+    def _is_evidently_completable(self, progress: Progress) -> bool:
+        """Whether the members that must still come can be written at once, so that nothing need be tried."""
+        if self.shape.counts or self.shape.implications:
+            return False
+        size = progress.size + self._required_after[progress.place]
+        return size >= self.shape.minimum and self._has_room(size) and self._sound_after[progress.place]
+
+    @property
+    def _sound_after(self) -> list[bool]:
+        """For every place, whether all required members from there on have evidently possible values."""
+        if self._sound is None:
+            sound = [True] * (len(self._names) + 1)
+            for index in reversed(range(len(self._names))):
+                sound[index] = sound[index + 1] and self._is_sound(self._names[index])
+            self._sound = sound
+        return self._sound
+
+    def _is_sound(self, name: str) -> bool:
+        if name not in self.shape.required:
+            return True
+        value = self.values.value(self.shape.members[name].value)
+        return isinstance(value, Deferred) and value.is_satisfiable and name.isascii() and name.isprintable()
 
     def _build_after(self, progress: Progress) -> Expression:
         options: list[Expression] = []

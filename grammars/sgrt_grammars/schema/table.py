@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterable
 
 from sgrt_grammars.schema import array_text, decimal_text, json_text, number_text, object_text, shape
-from sgrt_grammars.schema.combine import MAX_COMBINATIONS
 from sgrt_grammars.schema.check import MAX_NESTING, MAX_SUBSCHEMAS
+from sgrt_grammars.schema.combine import MAX_COMBINATIONS
 from sgrt_grammars.schema.formats import ENFORCED_FORMATS, REFUSED_FORMATS
 from sgrt_grammars.schema.keywords import KEYWORDS, Keyword, Treatment
 

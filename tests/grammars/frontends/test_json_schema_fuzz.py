@@ -66,7 +66,13 @@ def _operands(inner: st.SearchStrategy[Any]) -> dict[str, st.SearchStrategy[Any]
         "minProperties",
         "maxProperties",
     )
-    single = ("items", "contains", "additionalProperties", "propertyNames", "unevaluatedProperties")
+    single: tuple[str, ...] = (
+        "items",
+        "contains",
+        "additionalProperties",
+        "propertyNames",
+        "unevaluatedProperties",
+    )
     single += ("unevaluatedItems", "not", "if", "then", "else")
     found |= dict.fromkeys(bounds, COUNTS) | dict.fromkeys(single, inner)
     found |= dict.fromkeys(("prefixItems", "allOf", "anyOf", "oneOf"), some)
