@@ -99,3 +99,27 @@ def test_the_default_model_fills_a_schema_and_chooses(smollm2: Engine) -> None:
     chosen = smollm2.complete(Call(prompt=prompt, constraint=Choice(options=("red", "green"))))[0]
     assert chosen.text in ("red", "green")
     assert chosen.finish.reason is StopReason.END_OF_TEXT
+
+
+@pytest.mark.model
+def test_the_default_model_gives_the_same_bits_alone_together_and_from_the_cache(smollm2: Engine) -> None:
+    calls = [
+        Call(
+            prompt=_ask(smollm2, text),
+            sampling=SamplingParams(max_tokens=10, logprobs=2, temperature=temperature, seed=5, top_p=0.9),
+        )
+        for text in ("Hi", "List three cities in France.", "x" * 40)
+        for temperature in (0.0, 1.0)
+    ]
+    alone = []
+    for call in calls:
+        smollm2.flush_cache_blocking()
+        alone.append(smollm2.complete(call)[0])
+    smollm2.flush_cache_blocking()
+    streams = [smollm2.submit(call) for call in calls]
+    together = [stream.completions()[0] for stream in streams]
+    warm = [smollm2.complete(call)[0] for call in calls]
+    for one, other, third in zip(alone, together, warm, strict=True):
+        assert one.token_ids == other.token_ids == third.token_ids
+        assert one.logprobs == other.logprobs == third.logprobs
+        assert third.finish.usage.cached_tokens == third.finish.usage.prompt_tokens - 1
