@@ -39,10 +39,12 @@ def assert_passed(result: subprocess.CompletedProcess[str]) -> None:
     assert result.returncode == 0, f"{result.stdout[-6000:]}\n{result.stderr[-2000:]}"
 
 
+@pytest.mark.timeout(900)
 def test_interpreted_kernels_agree_with_their_references() -> None:
     assert_passed(run_suite("interpreted", "not slow"))
 
 
+@pytest.mark.timeout(900)
 def test_kernels_compile_ahead_of_time_within_their_limits() -> None:
     assert_passed(run_suite("compiled", "not slow"))
 

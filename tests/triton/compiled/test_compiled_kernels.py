@@ -184,6 +184,7 @@ def test_an_issue_ratio_counts_the_instructions_of_the_loop_against_its_bytes() 
     assert issue_ratio(code, 1024) == pytest.approx(400 / (132 * 4 * 1.755e9) / (1024 / 4.3e12))
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compiled_for_the_type_it_is_given() -> None:
     shape = AttentionShape(dtype=torch.float16)
     launch, _ = catalogue.decode(shape, default_config(90, 128, is_sealed=False))
