@@ -108,7 +108,7 @@ def _from_failure(error: Exception) -> ApiError:
         )
     if isinstance(error, DeadlineExceeded):
         return ApiError(
-            503,
+            429,
             str(error) or "the deadline of the request passed",
             kind="timeout_error",
             code="deadline_exceeded",

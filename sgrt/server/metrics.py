@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 from collections import deque
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from sgrt.server.registry import Counter, Gauge, Histogram, Metric, expose
 
@@ -13,6 +15,8 @@ _SECONDS = (
 _TOKENS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5)
 _WINDOW_S = 60.0
 _LOOK_S = 1.0
+
+_STATM = Path("/proc/self/statm")
 
 StatsReader = Callable[[], Mapping[str, float]]
 
@@ -94,6 +98,7 @@ class ServerMetrics:
         self.responses = Counter("sgrt:http_responses", "HTTP responses by route and status.")
         self.constrained = Counter("sgrt:constrained_requests", "Requests under a constraint by its kind.")
         self.running = Gauge("sgrt:num_requests_running", "Requests in work.")
+        self.memory = Gauge("process_resident_memory_bytes", "Resident memory.", resident_bytes)
         self._recent_ttft, self._recent_tpot = Window(clock), Window(clock)
         self._recent_tokens, self._recent_errors = Window(clock), Window(clock)
 
@@ -154,6 +159,15 @@ class ServerMetrics:
             Gauge("queue_length", "Requests that wait.", lambda: waiting),
             Gauge("error_rate", "Share of 5xx responses, last minute.", lambda: self._recent_errors.mean),
         ]
+
+
+def resident_bytes() -> float:
+    """Resident memory of this process; 0 where the system does not tell."""
+    try:
+        pages = int(_STATM.read_text().split()[1])
+    except OSError:
+        return 0.0
+    return float(pages * mmap.PAGESIZE)
 
 
 def _engine_metrics(stats: Mapping[str, float]) -> list[Metric]:

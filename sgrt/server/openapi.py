@@ -82,6 +82,7 @@ def _refusals() -> Json:
         "404": "There is no such model, route or response.",
         "413": "The body is too large.",
         "415": "The body is not JSON.",
+        "429": "The deadline passed before the first token.",
         "499": "The request was aborted.",
         "500": "The server failed.",
         "501": "The backend cannot do this.",

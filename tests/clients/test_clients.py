@@ -6,6 +6,7 @@ Environments are made once under SGRT_CLIENTS, by default in the user's cache di
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -26,7 +27,7 @@ CALL = '<tool_call>\n{"name": "look_up", "arguments": {"city":"Bern","days":3}}\
 
 def environment(package: str) -> Path:
     """The Python of an environment with `package` in it."""
-    home = HOME / package
+    home = HOME / package.partition("[")[0]
     python = home / ("Scripts" if os.name == "nt" else "bin") / "python"
     marker = home / "ready"
     if not marker.exists():
@@ -59,6 +60,8 @@ def urls() -> Iterator[tuple[str, str]]:
         ("openai", "openai_client.py"),
         ("instructor", "instructor_client.py"),
         ("langchain-openai", "langchain_client.py"),
+        ("pydantic-ai-slim[openai]", "pydantic_ai_client.py"),
+        ("openai-agents", "agents_client.py"),
     ],
 )
 def test_a_client_library_gets_what_it_asks_for(package: str, script: str, urls: tuple[str, str]) -> None:
@@ -71,6 +74,45 @@ def test_a_client_library_gets_what_it_asks_for(package: str, script: str, urls:
         env={**os.environ, "PYTHONPATH": "", "NO_PROXY": "127.0.0.1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+
+
+def node_environment(package: str) -> Path:
+    """A folder in which Node finds `package`."""
+    home = HOME / "npm-openai"
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    if not (home / "node_modules").exists():
+        home.mkdir(parents=True, exist_ok=True)
+        install = ["npm", "install", "--silent", "--prefix", str(home), package]
+        done = subprocess.run(install, capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode != 0:
+            pytest.skip(f"{package} cannot be installed here: {done.stderr.strip()[-200:]}")
+    return home
+
+
+@pytest.mark.slow
+def test_the_javascript_library_gets_what_it_asks_for(urls: tuple[str, str]) -> None:
+    home = node_environment("openai@6")
+    script = home / "openai_client.mjs"  # Node looks for packages beside the script
+    script.write_text((SCRIPTS / "openai_client.mjs").read_text(encoding="utf-8"), encoding="utf-8")
+    done = subprocess.run(
+        ["node", str(script), *urls], capture_output=True, text=True, timeout=240, check=False, cwd=home
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+
+
+@pytest.mark.slow
+def test_nothing_that_fits_the_document_is_a_server_error(urls: tuple[str, str]) -> None:
+    tool = environment("schemathesis").parent / "schemathesis"
+    options = ["--checks", "not_a_server_error", "--max-examples", "20", "--phases", "coverage,fuzzing"]
+    done = subprocess.run(
+        [str(tool), "run", f"{urls[0]}/openapi.json", *options],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
 
 
 def test_the_scripts_are_python() -> None:

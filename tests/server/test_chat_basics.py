@@ -106,7 +106,7 @@ def test_a_deadline_that_passes_before_the_first_token_is_a_refusal() -> None:
     with serving(PieceBackend(pieces=[], reason=StopReason.DEADLINE)) as client:
         for stream in (False, True):
             response = client.chat(stream=stream)
-            assert (response.status_code, response.json()["error"]["code"]) == (503, "deadline_exceeded")
+            assert (response.status_code, response.json()["error"]["code"]) == (429, "deadline_exceeded")
             assert "retry-after" in response.headers
 
 

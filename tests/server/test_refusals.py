@@ -165,12 +165,14 @@ def test_a_constraint_error_names_the_field_it_came_from() -> None:
         assert regex.json()["error"]["param"] == "structured_outputs.regex"
 
 
-@pytest.mark.parametrize("failure", [Overloaded("full", retry_after_s=2.5), DeadlineExceeded("late")])
-def test_what_passes_says_when_to_come_back(failure: Exception) -> None:
+@pytest.mark.parametrize(
+    ("failure", "status"), [(Overloaded("full", retry_after_s=2.5), 503), (DeadlineExceeded("late"), 429)]
+)
+def test_what_passes_says_when_to_come_back(failure: Exception, status: int) -> None:
     with serving(PieceBackend(failure=failure)) as client:
         for stream in (False, True):
             response = client.chat(stream=stream)
-            assert response.status_code == 503
+            assert response.status_code == status
             assert int(response.headers["retry-after"]) >= 1
             assert int(response.headers["retry-after-ms"]) >= 1000
 
