@@ -319,11 +319,14 @@ class RadixTree:
         return node
 
     def _insert_tail(self, parent: Node, rest: bytes, page: int) -> Node:
+        """The node that stands for `rest`: a new tail, or `parent` where the tree has these tokens already.
+
+        A tail of another page is not locked: its page would be held beside the inserter's own.
+        """
         place = bisect_left(parent.order, rest)
         if place < len(parent.order) and parent.order[place].startswith(rest):
-            longer = parent.children[parent.order[place]]
-            self._touch(longer)
-            return longer if parent.order[place] == rest else parent
+            self._touch(parent.children[parent.order[place]])
+            return parent
         return self._attach(parent, rest, [page])
 
     def _drop_child(self, child: Node) -> list[int]:

@@ -148,6 +148,49 @@ def test_a_preempted_constrained_request_goes_on_where_it_was() -> None:
     assert [sink.tokens() for sink in sinks] == [expected(ask)[0] for ask in schedule]
 
 
+def test_a_twin_of_a_finished_request_grows_to_the_whole_pool() -> None:
+    driver = Driver(num_pages=3, page_tokens=32, max_running=2, step_tokens=64, max_draft_tokens=0)
+    options = {"ignore_eos": True}
+    _, first = driver.submit((1, 2, 3), max_tokens=1, **options)  # type: ignore[arg-type]  # test keywords
+    _, second = driver.submit((1, 2, 3), max_tokens=94, **options)  # type: ignore[arg-type]  # test keywords
+    driver.run()
+    assert second.tokens() == alone((1, 2, 3), max_tokens=94, **options)[0]
+    assert first.tokens() == second.tokens()[:1]
+
+
+@st.composite
+def small_asks(draw: st.DrawFn) -> Ask:
+    """Prompts of a few tokens, often the same ones; many end at once."""
+    return Ask(
+        prompt=tuple(draw(st.lists(st.integers(0, 1), min_size=1, max_size=5))),
+        arrives=draw(st.integers(0, 4)),
+        max_tokens=draw(st.sampled_from([1, 1, 2, 9, 21])),
+        priority=draw(st.integers(0, 1)),
+        cancelled_after=draw(st.sampled_from([None, None, 1])),
+    )
+
+
+@settings(max_examples=150)
+@given(
+    schedule=st.lists(small_asks(), min_size=2, max_size=6),
+    page_tokens=st.sampled_from([4, 8, 32]),
+    max_running=st.integers(1, 4),
+)
+def test_short_requests_finish_in_a_pool_of_exactly_the_largest_one(
+    schedule: list[Ask], page_tokens: int, max_running: int
+) -> None:
+    largest = max(len(ask.prompt) + ask.max_tokens - 1 for ask in schedule)
+    driver = Driver(
+        num_pages=-(-largest // page_tokens),
+        page_tokens=page_tokens,
+        step_tokens=max_running + page_tokens,
+        max_running=max_running,
+    )
+    for ask, sink in zip(schedule, serve(driver, schedule), strict=True):
+        if sink.finish().reason is not StopReason.CANCELLED:
+            assert sink.tokens() == expected(ask)[0]
+
+
 @pytest.mark.slow
 @settings(max_examples=1500)
 @given(
