@@ -40,7 +40,10 @@ class Drawing:
 
         `logits` [rows, vocabulary] come in the order of `works`. A generation without masks is free.
         """
-        logits = logits[:, : self.sampled_tokens]
+        if logits.shape[-1] > self.sampled_tokens:
+            logits = logits[:, : self.sampled_tokens]
+        if not masks and (sequences := _plain_sequences(works, members)) is not None:
+            return _plain(sequences, logits)
         rows: list[DrawnRow] = []
         places: list[int] = []
         first = 0
@@ -57,8 +60,6 @@ class Drawing:
             return {}
         if places != list(range(len(logits))):
             logits = logits[places]
-        if not masks and all(row.generation.is_plain for row in rows):
-            return _plain(rows, logits)
         packed = self._packed_masks(rows)
         tokens = masked_sample(logits, build_rows(rows, packed, logits.device))
         return self._drawn(rows, tokens, self._infos(rows, logits, tokens))
@@ -128,12 +129,26 @@ class Drawing:
         return drawn
 
 
-def _plain(rows: list[DrawnRow], logits: Tensor) -> dict[Sequence, list[Drawn]]:
-    """The largest logit of each row, one row per sequence."""
+def _plain_sequences(works: Iterable[Work], members: Mapping[Sequence, Member]) -> list[Sequence] | None:
+    """The sequences of all rows, if each of them just takes the largest logit."""
+    sequences = []
+    for work in works:
+        if work.num_rows == 0:
+            continue
+        member = members.get(work.sequence)
+        if not isinstance(member, Generation) or not member.is_plain:
+            return None
+        sequences.append(work.sequence)
+    return sequences
+
+
+def _plain(sequences: list[Sequence], logits: Tensor) -> dict[Sequence, list[Drawn]]:
+    if not sequences:
+        return {}
     tokens = masked_sample(logits, _GREEDY).tolist()
     return {
-        row.generation.sequence: [Drawn(token=token, origin=Origin.FREE)]
-        for row, token in zip(rows, tokens, strict=True)
+        sequence: [Drawn(token=token, origin=Origin.FREE)]
+        for sequence, token in zip(sequences, tokens, strict=True)
     }
 
 

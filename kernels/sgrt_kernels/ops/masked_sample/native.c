@@ -251,10 +251,7 @@ static void mask_out(const uint32_t *mask, int64_t count, float *scores) {
 static int64_t sample_row(const struct sample_rows *all, int64_t row, float *scores, struct candidate *found) {
     int64_t count = all->vocabulary;
     float temperature = all->temperature ? all->temperature[row] : 0.0f;
-    const float *logits = all->logits + row * all->stride;
-    if (temperature == 0.0f && !all->masks && !all->history.count && !all->bias.count)
-        return first_of(logits, count, largest(logits, count));
-    memcpy(scores, logits, (size_t)count * sizeof *scores);
+    memcpy(scores, all->logits + row * all->stride, (size_t)count * sizeof *scores);
     adjust(all, row, scores);
     if (all->masks) mask_out(all->masks + row * all->mask_words, count, scores);
     if (temperature == 0.0f) return first_of(scores, count, largest(scores, count));
@@ -270,6 +267,14 @@ static int64_t sample_row(const struct sample_rows *all, int64_t row, float *sco
     float floor = all->min_p && all->min_p[row] > 0 ? best + logf(all->min_p[row]) : -INFINITY;
     struct border last = truncated(scores, count, best, top_k, top_p, found);
     return draw(scores, count, last, floor, low, high);
+}
+
+/* The largest logit of every row, the first of equals. */
+void sgrt_largest(const float *logits, int64_t stride, int64_t rows, int64_t vocabulary, int64_t *tokens) {
+    for (int64_t row = 0; row < rows; row++) {
+        const float *scores = logits + row * stride;
+        tokens[row] = first_of(scores, vocabulary, largest(scores, vocabulary));
+    }
 }
 
 /* Fills all->tokens; 0 when there is no memory. */

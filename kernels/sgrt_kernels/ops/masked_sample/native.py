@@ -57,6 +57,8 @@ def library() -> ctypes.CDLL:
     loaded = load_library("masked_sample", [Path(__file__).with_name("native.c")])
     loaded.sgrt_masked_sample.restype = ctypes.c_int32
     loaded.sgrt_masked_sample.argtypes = [_pointer]
+    loaded.sgrt_largest.restype = None
+    loaded.sgrt_largest.argtypes = [_pointer, _long, _long, _long, _pointer]
     loaded.sgrt_token_logprobs.restype = ctypes.c_int32
     loaded.sgrt_token_logprobs.argtypes = [
         *(_pointer, _long, _long, _long, _pointer, _long),
@@ -80,6 +82,10 @@ def masked_sample(logits: Tensor, rows: SamplingRows) -> Tensor:
     if logits.stride(-1) != 1:
         logits = logits.contiguous()
     tokens = torch.empty(len(logits), dtype=torch.int64)
+    if all(each is None for each in (rows.temperature, rows.masks, rows.history, rows.bias)):
+        count, vocabulary = logits.shape
+        library().sgrt_largest(logits.data_ptr(), logits.stride(0), count, vocabulary, tokens.data_ptr())
+        return tokens
     arguments = _Rows(
         logits=logits.data_ptr(),
         stride=logits.stride(0),
