@@ -7,8 +7,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import jsonschema
+from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
 
 from sgrt_grammars import GrammarCompiler, GrammarError, JsonSchema, Vocabulary
 from sgrt_grammars.schema.check import Checker
@@ -36,7 +37,9 @@ class Report:
             found.append(f"ignored   {', '.join(self.ignored)} (no keywords of JSON Schema, or annotations)")
         found += [f"refused   {fault}" for fault in self.faults]
         if not self.faults:
-            found.append(f"compiles  in {self.milliseconds:.1f} ms; the shortest text has {self.shortest} bytes")
+            found.append(
+                f"compiles  in {self.milliseconds:.1f} ms; the shortest text has {self.shortest} bytes"
+            )
         return found
 
 
@@ -64,7 +67,9 @@ def inspect(text: str) -> Report:
     milliseconds, shortest = 0.0, 0
     try:
         document = Document(text)
-        draft = document.draft.name.removeprefix("DRAFT_").replace("2019", "2019-09").replace("2020", "2020-12")
+        draft = (
+            document.draft.name.removeprefix("DRAFT_").replace("2019", "2019-09").replace("2020", "2020-12")
+        )
         checker = Checker(document, is_collecting=True)
         checker.check()
         found, ignored = checker.found, checker.unknown
@@ -76,7 +81,9 @@ def inspect(text: str) -> Report:
         faults.append(str(error))
     return Report(
         draft=draft,
-        enforced=tuple(name for name in KEYWORDS if name in found and KEYWORDS[name].treatment is Treatment.ENFORCED),
+        enforced=tuple(
+            name for name in KEYWORDS if name in found and KEYWORDS[name].treatment is Treatment.ENFORCED
+        ),
         ignored=tuple(sorted(ignored)),
         faults=tuple(dict.fromkeys(faults)),
         milliseconds=milliseconds,
@@ -89,7 +96,7 @@ def _against_metaschema(document: Document) -> list[str]:
     value = document.root_value
     if not isinstance(value, dict):
         return []
-    validator: type[Validator] = jsonschema.validators.validator_for(value, jsonschema.Draft202012Validator)
+    validator: type[Validator] = validator_for(value, Draft202012Validator)
     errors = validator(validator.META_SCHEMA).iter_errors(value)
     return [f"{error.json_path}: {error.message[:200]} (metaschema)" for error in errors]
 

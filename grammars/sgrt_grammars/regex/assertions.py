@@ -107,19 +107,26 @@ def _at_an_edge(once: list[FlatRow], minimum: int, maximum: int | None) -> list[
     last = [row for row in once if row not in plain and isinstance(row[-1], Look) and row[-1] == TEXT_END]
     first = [row for row in once if row not in plain and isinstance(row[0], Look) and row[0] == TEXT_START]
     edges = [*((row[:-1], row) for row in last), *((row[1:], row) for row in first if row not in last)]
-    if len(plain) + len(edges) < len(once) or any(isinstance(item, Look) for rest, _ in edges for item in rest):
+    if len(plain) + len(edges) < len(once) or any(
+        isinstance(item, Look) for rest, _ in edges for item in rest
+    ):
         raise PatternRefused(
-            "an assertion inside an unbounded or long repetition", hint="move the assertion out of the repetition"
+            "an assertion inside an unbounded or long repetition",
+            hint="move the assertion out of the repetition",
         )
     body = either(*(chain(*(item for item in row if not isinstance(item, Look))) for row in plain))
-    can_be_empty = contains(body, "") or any(all(contains(item, "") for item in _texts(rest)) for rest, _ in edges)
+    can_be_empty = contains(body, "") or any(
+        all(contains(item, "") for item in _texts(rest)) for rest, _ in edges
+    )
     low = 0 if can_be_empty else max(minimum - 1, 0)
     others = repeat(body, low, None if maximum is None else maximum - 1)
     rows: list[FlatRow] = [(repeat(body, minimum, maximum),)]
     rows += [(others, *row) for row in last]
     rows += [(*row, others) for row in first if row not in last]
     if last and first:
-        middle = repeat(body, 0 if can_be_empty else max(minimum - 2, 0), None if maximum is None else maximum - 2)
+        middle = repeat(
+            body, 0 if can_be_empty else max(minimum - 2, 0), None if maximum is None else maximum - 2
+        )
         rows += [(*head, middle, *tail) for head in first for tail in last]
     return rows
 

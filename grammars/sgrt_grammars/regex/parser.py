@@ -6,6 +6,7 @@ punctuation, and braces or brackets that open nothing, stand for themselves.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 
 from sgrt_grammars.constraint import RegexDialect
@@ -323,7 +324,8 @@ class _Parser:
             self._place += 2
             is_ascii = flags.ascii_only or not self._is_python
             letters = classes.ASCII_WORD if is_ascii else classes.python_class("w")
-            return word_boundary(letters, negated=letter == "B")
+            is_in_empty = not self._is_python or sys.version_info >= (3, 14)
+            return word_boundary(letters, negated=letter == "B", is_in_empty=is_in_empty)
         if self._is_python and letter in ("A", "Z"):
             self._place += 2
             return TEXT_START if letter == "A" else TEXT_END

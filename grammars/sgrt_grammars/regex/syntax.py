@@ -64,15 +64,21 @@ def line_end(terminators: CharSet) -> Look:
     return Look(Side.AHEAD, True, characters(~terminators))
 
 
-def word_boundary(word: CharSet, *, negated: bool) -> Fork:
-    """A place between a word character and another one or an edge (`negated`: any other place)."""
-    inside = Chars(word)
-    return Fork(
-        tuple(
-            Row((Look(Side.BEHIND, not before, inside), Look(Side.AHEAD, before != negated, inside)))
-            for before in (False, True)
-        )
-    )
+def word_boundary(word: CharSet, *, negated: bool, is_in_empty: bool = True) -> Fork:
+    """A place between a word character and another one or an edge (`negated`: any other place).
+
+    `is_in_empty`: whether the negated one holds in the empty text. In Python's `re` before 3.14 it does not.
+    """
+    inside, any_one = Chars(word), ANY_CHARACTER
+    rows: list[tuple[Look, ...]] = [
+        (Look(Side.BEHIND, not before, inside), Look(Side.AHEAD, before != negated, inside))
+        for before in (False, True)
+    ]
+    if negated and not is_in_empty:  # between no word characters, there is a character on one side at least
+        behind, ahead = rows[0]
+        rows[0] = (Look(Side.BEHIND, False, any_one), behind, ahead)
+        rows.append((behind, ahead, Look(Side.AHEAD, False, any_one)))
+    return Fork(tuple(Row(row) for row in rows))
 
 
 def has_assertion(pattern: Pattern) -> bool:

@@ -123,7 +123,9 @@ def _canonical_characters(members: CharSet) -> Expression:
     long = [tail for tail in tails if len(tail) > 1]
     after: list[Expression] = [ByteSet(sum(1 << tail[0] for tail in short))] if short else []
     if long:
-        after.append(_unicode_escapes(tuple((int(tail[1:], 16),) * 2 for tail in long), upper=False))
+        after.append(
+            _unicode_escapes(tuple((int(tail[1:], 16), int(tail[1:], 16)) for tail in long), upper=False)
+        )
     if after:
         options.append(Concatenation((Literal(b"\\"), alternation(after))))
     return alternation(options)

@@ -102,7 +102,11 @@ def _spelled(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
 @given(schema=schemas(), instances=st.lists(values, min_size=1, max_size=12))
 def test_a_value_is_accepted_exactly_when_it_is_valid(
     schema: dict[str, Any] | bool, instances: list[Any]
@@ -126,7 +130,11 @@ FIXED: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
 @given(data=st.data(), schema=st.sampled_from(FIXED))
 def test_generated_instances_of_a_schema_are_accepted(data: st.DataObject, schema: dict[str, Any]) -> None:
     value = data.draw(from_schema(schema))

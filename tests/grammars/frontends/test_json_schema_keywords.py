@@ -7,6 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from jsonschema.validators import validator_for
 
 from sgrt_grammars.constraint import JsonSchema, PropertyOrder, Whitespace
 from sgrt_grammars.schema.lower import schema_expression
@@ -136,7 +137,7 @@ def test_a_keyword_is_enforced_exactly(schema: Any, valid: list[Any], invalid: l
 def test_the_cases_themselves_agree_with_jsonschema(
     schema: dict[str, Any], valid: list[Any], invalid: list[Any]
 ) -> None:
-    kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+    kind = validator_for(schema, jsonschema.Draft202012Validator)
     is_of_another_draft = "dependencies" in schema or isinstance(schema.get("items"), list)
     validator = (jsonschema.Draft7Validator if is_of_another_draft else kind)(
         schema, format_checker=jsonschema.FormatChecker(["email"])
