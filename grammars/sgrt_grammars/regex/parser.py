@@ -18,25 +18,21 @@ from sgrt_grammars.regex.language import (
     EMPTY,
     Chars,
     Language,
-    Words,
-    chain,
     characters,
     either,
-    repeat,
     word,
 )
 from sgrt_grammars.regex.syntax import (
     TEXT_END,
     TEXT_START,
-    Fork,
     Look,
-    Loop,
     Pattern,
-    Row,
     Side,
-    has_assertion,
+    fork,
     line_end,
     line_start,
+    loop,
+    row,
     word_boundary,
 )
 
@@ -378,32 +374,3 @@ class _Parser:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
-
-
-def row(parts: list[Pattern]) -> Pattern:
-    """Patterns one after the other."""
-    plain = [part for part in parts if isinstance(part, Language)]
-    if len(plain) == len(parts):
-        return chain(*plain)
-    return Row(tuple(parts)) if len(parts) > 1 else parts[0]
-
-
-def fork(options: list[Pattern]) -> Pattern:
-    """Any of the patterns."""
-    plain = [option for option in options if isinstance(option, Language)]
-    if len(plain) == len(options):
-        return either(*plain)
-    return Fork(tuple(options)) if len(options) > 1 else options[0]
-
-
-def loop(body: Pattern, minimum: int, maximum: int | None) -> Pattern:
-    """A repetition of a pattern."""
-    if has_assertion(body):
-        return Loop(body, minimum, maximum)
-    assert isinstance(body, Language), "what holds no assertion is a language"
-    return repeat(body, minimum, maximum)
-
-
-def is_literal(pattern: Pattern) -> bool:
-    """Whether the pattern is one fixed text."""
-    return isinstance(pattern, Words) and len(pattern.texts) == 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from sgrt_grammars.regex.charset import CharSet
-from sgrt_grammars.regex.language import ANY_CHARACTER, Chars, Language, characters
+from sgrt_grammars.regex.language import ANY_CHARACTER, Chars, Language, chain, characters, either, repeat
 
 
 class Side(Enum):
@@ -84,3 +84,27 @@ def word_boundary(word: CharSet, *, negated: bool, is_in_empty: bool = True) -> 
 def has_assertion(pattern: Pattern) -> bool:
     """Whether a zero-width assertion stands anywhere in the pattern."""
     return isinstance(pattern, Look | Row | Fork | Loop)
+
+
+def row(parts: list[Pattern]) -> Pattern:
+    """Patterns one after the other."""
+    plain = [part for part in parts if isinstance(part, Language)]
+    if len(plain) == len(parts):
+        return chain(*plain)
+    return Row(tuple(parts)) if len(parts) > 1 else parts[0]
+
+
+def fork(options: list[Pattern]) -> Pattern:
+    """Any of the patterns."""
+    plain = [option for option in options if isinstance(option, Language)]
+    if len(plain) == len(options):
+        return either(*plain)
+    return Fork(tuple(options)) if len(options) > 1 else options[0]
+
+
+def loop(body: Pattern, minimum: int, maximum: int | None) -> Pattern:
+    """A repetition of a pattern."""
+    if has_assertion(body):
+        return Loop(body, minimum, maximum)
+    assert isinstance(body, Language), "what holds no assertion is a language"
+    return repeat(body, minimum, maximum)
