@@ -58,8 +58,9 @@ class RandomWeights:
         part = name.removesuffix(".weight").rsplit(".", 1)[-1]
         if part not in shapes:
             return torch.ones(config.hidden)
-        values = torch.randn(shapes[part], generator=self.generator)
-        return values * (2.0 if part in {"query", "key"} else 1.0) / shapes[part][1] ** 0.5
+        values: Tensor = torch.randn(shapes[part], generator=self.generator)
+        spread = 2.0 if part in {"query", "key"} else 1.0
+        return values * (spread / float(shapes[part][1]) ** 0.5)
 
 
 @pytest.fixture(scope="module")
