@@ -6,6 +6,12 @@
 
 namespace sgrt {
 
+static std::vector<int32_t> bytes_as_symbols(const std::string& text) {
+    std::vector<int32_t> symbols;
+    for (char byte : text) symbols.push_back(uint8_t(byte));
+    return symbols;
+}
+
 // For each inside token the state it ends in, built once for a split when a budget first asks.
 void Machine::ensure_end_index(Split& parts) {
     if (parts.has_end_index) return;
@@ -120,6 +126,55 @@ template <class Note> void Machine::note_dense(Id id, NodeMask& mask, Note note)
     walk.run(id, *rest, INT64_MAX, [&](int32_t at, Places target) { note(*rest, at, walk.whole(target)); });
 }
 
+// Tokens after which the text captured now may be, or become, one already recorded; false if that cannot be told
+// by their bytes (a capture that is no plain string).
+bool Cursor::colliding_tokens(const RegistersPtr& registers, std::vector<int32_t>& tokens) const {
+    tokens.clear();
+    if (!may_collide(registers, text)) return true;
+    const Capture* capture = registers->capture.get();
+    if (!capture || size_t(capture->start) >= text.size() || text[size_t(capture->start)] != '"') return false;
+    const char* start = reinterpret_cast<const char*>(text.data()) + capture->start;
+    const size_t size = text.size() - size_t(capture->start);
+    if (memchr(start, '\\', size)) return false;
+    for (const Record* record = registers->scope->recorded.get(); record; record = record->older.get()) {
+        if (record->text.empty() || record->text[0] != '"') return false;
+        if (record->text.compare(0, size, start, size)) continue;
+        const std::string rest = record->text.substr(size) + '"';
+        const std::vector<int32_t> symbols = bytes_as_symbols(rest);
+        machine->trie.matches(symbols.data(), int32_t(symbols.size()),
+                              [&](int32_t, int32_t token) { tokens.push_back(token); });
+    }
+    return true;
+}
+
+// What a token may cost where its completion ends captures: exact for each token that may collide; for the others
+// one search for each state they lead to, as what is captured later does not depend on them.
+struct Cursor::CaptureCosts {
+    Cursor& cursor;
+    const Thread& thread;
+    bool is_known = true;               // `colliding` says all
+    std::vector<int32_t> colliding;
+    std::unordered_map<Id, uint32_t> by_target;
+
+    CaptureCosts(Cursor& cursor, const Thread& thread) : cursor(cursor), thread(thread) {
+        is_known = cursor.colliding_tokens(thread.registers, colliding);
+        std::sort(colliding.begin(), colliding.end());
+    }
+
+    bool is_exact(int32_t token) const {
+        return !is_known || std::binary_search(colliding.begin(), colliding.end(), token);
+    }
+
+    uint32_t of_target(Id target, uint32_t cost, uint8_t uses) {
+        if (!thread.registers || !(uses & USES_NEW_CAPTURE)) return cost;
+        auto found = by_target.find(target);
+        if (found != by_target.end()) return found->second;
+        std::vector<int32_t> symbols;
+        const bool is_found = cursor.machine->find_completion({target, thread.registers}, cursor.text, symbols);
+        return by_target[target] = is_found ? cursor.machine->cost_of(symbols) : NO_COST;
+    }
+};
+
 // Keep only tokens of `row` after which a completion of fewer than `remaining` tokens is known.
 void Cursor::filter(const Thread& thread, NodeMask& mask, uint32_t remaining, std::vector<uint32_t>& row) {
     Machine& m = *machine;
@@ -127,43 +182,40 @@ void Cursor::filter(const Thread& thread, NodeMask& mask, uint32_t remaining, st
     const bool is_checked = thread.registers && mask.uses_registers;
     if (mask.highest_cost < remaining && !is_checked) return;
     std::vector<uint32_t> kept(row.size(), 0);
-    auto is_on = [&](int32_t token) { return row[size_t(token) >> 5] >> (token & 31) & 1; };
+    CaptureCosts costs(*this, thread);
     for (size_t i = 0; i < mask.tokens.size(); i++) {
         const int32_t token = mask.tokens[i];
-        if (!is_on(token)) continue;
-        const bool fits = is_checked && mask.uses[i] ? cost_after(token) < remaining : mask.costs[i] < remaining;
-        if (fits) set_bit(kept, token);
+        if (!has_bit(row, token)) continue;
+        const bool is_exact = is_checked && mask.uses[i] && costs.is_exact(token);
+        const uint32_t cost = is_exact ? cost_after(token) : costs.of_target(mask.targets[i], mask.costs[i], mask.uses[i]);
+        if (cost < remaining) set_bit(kept, token);
     }
-    for (DensePart& part : mask.dense) filter_dense(thread, part, remaining, row, kept);
+    for (DensePart& part : mask.dense) {
+        std::vector<uint8_t> fits(part.costs.size() + 1, 0), uses(part.costs.size() + 1, 0);
+        for (size_t i = 0; i < part.costs.size(); i++) {
+            const Id target = part.uses[i] & USES_NEW_CAPTURE ? m.concatenation(part.split->ends[i], part.tail) : 0;
+            fits[i + 1] = costs.of_target(target, part.costs[i], part.uses[i]) < remaining;
+            uses[i + 1] = is_checked && part.uses[i];
+        }
+        keep_dense(part, fits, uses, costs, remaining, row, kept);
+    }
     row.swap(kept);
 }
 
-void Cursor::filter_dense(const Thread& thread, DensePart& part, uint32_t remaining, const std::vector<uint32_t>& row,
-                          std::vector<uint32_t>& kept) {
-    Machine& m = *machine;
-    std::vector<uint8_t> fits(part.costs.size() + 1, 0);
-    bool has_captures = false;
-    for (size_t i = 0; i < part.costs.size(); i++) {
-        uint32_t cost = part.costs[i];
-        if (thread.registers && part.uses[i] & USES_NEW_CAPTURE) {
-            // What is captured later does not depend on the token; one search serves them all.
-            std::vector<int32_t> symbols;
-            const Thread after{m.concatenation(part.split->ends[i], part.tail), thread.registers};
-            const Completion* found = m.find_completion(after, text, symbols) ? m.spelled(symbols) : nullptr;
-            cost = found ? found->cost : NO_COST;
-        }
-        has_captures = has_captures || part.uses[i];
-        fits[i + 1] = cost < remaining;
-    }
-    const bool is_exact = has_captures && may_collide(thread.registers, text);
+void Cursor::keep_dense(const DensePart& part, const std::vector<uint8_t>& fits, const std::vector<uint8_t>& uses,
+                        const CaptureCosts& costs, uint32_t remaining, const std::vector<uint32_t>& row,
+                        std::vector<uint32_t>& kept) {
     const std::vector<uint16_t>& index = part.split->end_index;
+    const bool has_exact = !costs.is_known || !costs.colliding.empty();
     for (size_t word = 0; word < row.size(); word++) {
         uint32_t bits = 0;
         for (uint32_t left = row[word]; left; left &= left - 1) {
             const int bit = __builtin_ctz(left);
             const int32_t token = int32_t(word * 32) + bit;
             const uint16_t end = index[size_t(token)];
-            if (end && fits[end] && (!is_exact || cost_after(token) < remaining)) bits |= 1u << bit;
+            if (!end) continue;
+            const bool is_exact = has_exact && uses[end] && costs.is_exact(token);
+            if (is_exact ? cost_after(token) < remaining : fits[end]) bits |= 1u << bit;
         }
         kept[word] |= bits;
     }

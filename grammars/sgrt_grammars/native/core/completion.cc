@@ -59,7 +59,22 @@ Completion* Machine::make_completion(std::vector<int32_t> symbols, const Complet
     return &made;
 }
 
-const Completion* Machine::spelled(const std::vector<int32_t>& symbols) { return make_completion(symbols, nullptr, 0); }
+// Tokens of these symbols, NO_COST if none spell them. Nothing is kept.
+uint32_t Machine::cost_of(const std::vector<int32_t>& symbols) {
+    const Completion* made = make_completion(symbols, nullptr, 0);
+    if (!made) return NO_COST;
+    const uint32_t cost = made->cost;
+    completions_.pop_back();
+    return cost;
+}
+
+std::vector<int32_t> Machine::tokens_of(const std::vector<int32_t>& symbols) {
+    const Completion* made = make_completion(symbols, nullptr, 0);
+    if (!made) throw Unsatisfiable();
+    std::vector<int32_t> tokens = tokens_of(made);
+    completions_.pop_back();
+    return tokens;
+}
 
 std::vector<int32_t> Machine::symbols_of(const Completion* completion) const {
     std::vector<int32_t> out;

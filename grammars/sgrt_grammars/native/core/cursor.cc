@@ -178,16 +178,20 @@ bool Cursor::node_mask(uint32_t* out, int32_t& id) {
     return true;
 }
 
-const Completion* Cursor::cheapest(const Threads& from, const std::vector<uint8_t>& past) {
+Cursor::Cheapest Cursor::cheapest(const Threads& from, const std::vector<uint8_t>& past) {
     Machine& m = *machine;
-    const Completion* best = nullptr;
+    Cheapest best;
     for (const Thread& thread : from) {
-        const Completion* found = m.completion(thread.node);
-        if (found && found->uses) {
-            std::vector<int32_t> symbols;
-            found = m.find_completion(thread, past, symbols) ? m.spelled(symbols) : nullptr;
+        const Completion* known = m.completion(thread.node);
+        if (!known) continue;
+        if (!known->uses) {
+            if (known->cost < best.cost) best = {known->cost, known, {}};
+            continue;
         }
-        if (found && (!best || found->cost < best->cost)) best = found;
+        std::vector<int32_t> symbols;
+        if (!m.find_completion(thread, past, symbols)) continue;
+        const uint32_t cost = m.cost_of(symbols);
+        if (cost < best.cost) best = {cost, nullptr, std::move(symbols)};
     }
     return best;
 }
@@ -198,15 +202,14 @@ uint32_t Cursor::cost_after(int32_t token) {
     std::vector<uint8_t> past = text;
     past.insert(past.end(), machine->vocabulary.text(token),
                 machine->vocabulary.text(token) + machine->vocabulary.length(token));
-    const Completion* found = cheapest(following, past);
-    return found ? found->cost : NO_COST;
+    return cheapest(following, past).cost;
 }
 
 const std::vector<int32_t>& Cursor::find_witness() {
-    const Completion* found = cheapest(threads, text);
-    if (!has_witness || (found && found->cost < witness.size())) {
-        if (!found) throw Unsatisfiable();
-        witness = machine->tokens_of(found);
+    const Cheapest found = cheapest(threads, text);
+    if (!has_witness || found.cost < witness.size()) {
+        if (found.cost >= NO_COST) throw Unsatisfiable();
+        witness = found.known ? machine->tokens_of(found.known) : machine->tokens_of(found.symbols);
         has_witness = true;
     }
     return witness;

@@ -36,13 +36,23 @@ struct Cursor {
 
     bool after(const Threads& from, int32_t token, Threads& out);
     uint32_t cost_after(int32_t token);
-    const Completion* cheapest(const Threads& from, const std::vector<uint8_t>& past);
+
+    // The cheapest completion known: one of a node, or symbols found under the registers.
+    struct Cheapest {
+        uint32_t cost = NO_COST;
+        const Completion* known = nullptr;
+        std::vector<int32_t> symbols;
+    };
+    Cheapest cheapest(const Threads& from, const std::vector<uint8_t>& past);
     void fill_thread(const Thread& thread, NodeMask& found, std::vector<uint32_t>& row);
     const std::vector<uint32_t>* row_at_hand(const Thread& thread, NodeMask& found, int64_t remaining);
     void verify(const Thread& thread, const std::vector<int32_t>& tokens, std::vector<uint32_t>& row);
     void filter(const Thread& thread, NodeMask& mask, uint32_t remaining, std::vector<uint32_t>& row);
-    void filter_dense(const Thread& thread, DensePart& part, uint32_t remaining, const std::vector<uint32_t>& row,
-                      std::vector<uint32_t>& kept);
+    struct CaptureCosts;
+    bool colliding_tokens(const RegistersPtr& registers, std::vector<int32_t>& tokens) const;
+    void keep_dense(const DensePart& part, const std::vector<uint8_t>& fits, const std::vector<uint8_t>& uses,
+                    const CaptureCosts& costs, uint32_t remaining, const std::vector<uint32_t>& row,
+                    std::vector<uint32_t>& kept);
     std::vector<int32_t> symbols(const Threads& from);
 };
 

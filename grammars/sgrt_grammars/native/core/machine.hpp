@@ -155,7 +155,8 @@ public:
 
     // Completions (completion.cc).
     const Completion* completion(Id id);
-    const Completion* spelled(const std::vector<int32_t>& symbols);
+    uint32_t cost_of(const std::vector<int32_t>& symbols);
+    std::vector<int32_t> tokens_of(const std::vector<int32_t>& symbols);
     std::vector<int32_t> symbols_of(const Completion* completion) const;
     std::vector<int32_t> tokens_of(const Completion* completion) const;
 
