@@ -60,7 +60,8 @@ class RandomWeights:
             return torch.ones(config.hidden)
         values: Tensor = torch.randn(shapes[part], generator=self.generator)
         spread = 2.0 if part in {"query", "key"} else 1.0
-        return values * (spread / float(shapes[part][1]) ** 0.5)
+        result: Tensor = values * (spread / float(shapes[part][1]) ** 0.5)
+        return result
 
 
 @pytest.fixture(scope="module")
