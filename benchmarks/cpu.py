@@ -46,11 +46,11 @@ def main() -> None:
         _against_the_machine(arguments, limits)
     if "growth" in arguments.tasks:
         _growth(arguments)
+    if "cold" in arguments.tasks:
+        _cold(arguments)
     names = [task for task in arguments.tasks if task in WORKLOADS]
     if names:
         _side_by_side(arguments, names)
-    if "cold" in arguments.tasks:
-        _cold(arguments)
 
 
 def _arguments() -> argparse.Namespace:
@@ -157,7 +157,7 @@ def _cold(arguments: argparse.Namespace) -> None:
         process.stdout.read(1)
         times.append(time.perf_counter() - start)
         process.wait()
-    print(f"cold      first token after {statistics.median(times):.2f} s")
+    print(f"cold      first token after {statistics.median(times):.2f} s", flush=True)
 
 
 def _against_the_machine(arguments: argparse.Namespace, limits: MachineLimits) -> None:

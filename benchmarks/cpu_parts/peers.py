@@ -26,7 +26,12 @@ class Piped:
         self.name = name
         started = time.perf_counter()
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(environment)
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=dict(environment),
+            start_new_session=True,  # some end their whole process group
         )
         assert self._ask(None) == "ready"
         self.ready_s = time.perf_counter() - started

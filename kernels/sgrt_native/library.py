@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -58,6 +59,8 @@ def _build(
 ) -> None:
     sys.stderr.write(f"sgrt: compiling native code '{name}' for this processor (once, a few seconds)\n")
     sys.stderr.flush()
+    for left_over in target.parent.glob(f"{name}-*/"):  # of a build that was killed: we hold the lock
+        shutil.rmtree(left_over, ignore_errors=True)
     machine = this_processor().machine
     includes = [f"-I{folder}" for folder in include]
     with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=target.parent) as scratch:

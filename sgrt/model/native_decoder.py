@@ -108,8 +108,11 @@ class NativeDecoder:
             page_tokens=batch.layers[0].page_tokens,
             page_type=_PAGE_TYPES[batch.layers[0].keys.dtype],
         )
-        if not self._library.sgrt_decoder_forward(self._handle, ctypes.byref(step)):
+        outcome = self._library.sgrt_decoder_forward(self._handle, ctypes.byref(step))
+        if outcome == 0:
             raise MemoryError(f"no memory for a step of {tokens} tokens")
+        if outcome < 0:
+            raise ValueError(f"a token id lies outside the vocabulary of {self._config.vocabulary} tokens")
         return logits
 
     def close(self) -> None:

@@ -129,6 +129,15 @@ def test_a_source_that_does_not_compile_is_reported_and_leaves_nothing(
     assert libraries(cache_home) == []
 
 
+@needs_compiler
+def test_what_a_killed_build_left_is_removed(cache_home: Path, tmp_path: Path) -> None:
+    left_over = cache_home / "sgrt" / "native" / "sample-killed"
+    left_over.mkdir(parents=True)
+    left_over.parent.chmod(0o700)
+    load_library("sample", write_sources(tmp_path / "src"))
+    assert not left_over.exists()
+
+
 def test_the_environment_turns_native_code_off(
     cache_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

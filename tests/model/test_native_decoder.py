@@ -157,3 +157,8 @@ def test_sizes_without_a_kernel_are_refused(folder: Path) -> None:
     path = write_folder(TINY_MODELS["llama"], folder / "narrow")
     with pytest.raises(DecoderUnsupported, match="head_dim is 16"):
         native(path)
+
+
+def test_a_token_outside_the_vocabulary_is_refused(folder: Path) -> None:
+    with native(quantized(folder, "Q8_0")) as decoder, pytest.raises(ValueError, match="vocabulary of 288"):
+        PagedHarness(decoder, pages=40).whole(0, [5, 288])

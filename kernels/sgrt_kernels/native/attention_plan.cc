@@ -9,17 +9,121 @@ namespace {
 
 constexpr int kWholeFrom = 17;  // query rows of a sequence from which its tiles walk all spans themselves
 
+int span_after(int token) { return (token + kSpanTokens - 1) / kSpanTokens; }
+
+// One sequence's rows of the step.
 struct Chunk {
-    int sequence, first_token, rows, first_position;
+    int sequence, first_token, rows, first_position, window;
+
+    VisibleRow row(int i) const {
+        const int position = first_position + i;
+        const int first = window == 0 ? 0 : std::max(0, position - window + 1);
+        return {first_token + i, first, position + 1};
+    }
+    int context() const { return first_position + rows; }
 };
 
+// Rows that read one span from the same pages.
 struct Group {
     int sequence;
     bool is_full;  // every row sees the whole span
     std::vector<VisibleRow> rows;
 };
 
-int window_start(int position, int window) { return window == 0 ? 0 : std::max(0, position - window + 1); }
+class Builder {
+  public:
+    Builder(AttentionPlan& plan, const int32_t* page_table, int max_pages, int page_tokens, int tile_rows)
+        : plan_(plan),
+          page_table_(page_table),
+          max_pages_(static_cast<size_t>(max_pages)),
+          // Spans of whole pages alone can be compared page by page.
+          span_pages_(kSpanTokens % page_tokens == 0 ? kSpanTokens / page_tokens : 0),
+          tile_rows_(tile_rows) {}
+
+    // Tiles that walk all the spans they see, and keep the running result to themselves.
+    void add_whole(const Chunk& chunk) {
+        for (int start = 0; start < chunk.rows; start += tile_rows_) {
+            const int stop = std::min(chunk.rows, start + tile_rows_);
+            const int first = static_cast<int>(plan_.rows.size());
+            for (int i = start; i < stop; ++i) plan_.rows.push_back(chunk.row(i));
+            const int first_span = chunk.row(start).first / kSpanTokens;
+            plan_.items.push_back({chunk.sequence, first_span, span_after(chunk.row(stop - 1).last), first,
+                                   static_cast<int>(plan_.rows.size()), true});
+        }
+    }
+
+    // Long contexts first: what is left at the end is short, and the threads finish together.
+    void sort_whole() {
+        std::stable_sort(plan_.items.begin(), plan_.items.end(), [](const AttentionItem& a, const AttentionItem& b) {
+            return a.last_span - a.first_span > b.last_span - b.first_span;
+        });
+    }
+
+    void reserve_partials(const Chunk& chunk) {
+        for (int i = 0; i < chunk.rows; ++i) {
+            const VisibleRow row = chunk.row(i);
+            const size_t token = static_cast<size_t>(row.token);
+            plan_.first_partial[token] = plan_.partials;
+            plan_.partial_count[token] = span_after(row.last) - row.first / kSpanTokens;
+            plan_.partials += plan_.partial_count[token];
+        }
+    }
+
+    // One span of all chunks; those that read the same pages share items.
+    void add_span(const std::vector<Chunk>& chunks, int span) {
+        groups_.clear();
+        for (const Chunk& chunk : chunks) {
+            Group group = rows_in(chunk, span);
+            if (group.rows.empty()) continue;
+            Group* home = group.is_full ? find_home(group, span) : nullptr;
+            if (home == nullptr) groups_.push_back(std::move(group));
+            else home->rows.insert(home->rows.end(), group.rows.begin(), group.rows.end());
+        }
+        for (const Group& group : groups_) add_tiles(group, span);
+    }
+
+  private:
+    Group rows_in(const Chunk& chunk, int span) const {
+        const int start = span * kSpanTokens, stop = start + kSpanTokens;
+        Group group{chunk.sequence, span_pages_ > 0, {}};
+        for (int i = 0; i < chunk.rows; ++i) {
+            const VisibleRow row = chunk.row(i);
+            if (row.last <= start || row.first >= stop) continue;
+            group.is_full = group.is_full && row.first <= start && row.last >= stop;
+            group.rows.push_back(row);
+        }
+        return group;
+    }
+
+    Group* find_home(const Group& group, int span) {
+        const size_t first = static_cast<size_t>(span * span_pages_);
+        const size_t bytes = sizeof(int32_t) * static_cast<size_t>(span_pages_);
+        const auto pages = [&](int sequence) {
+            return page_table_ + static_cast<size_t>(sequence) * max_pages_ + first;
+        };
+        for (Group& other : groups_) {
+            if (other.is_full && std::memcmp(pages(other.sequence), pages(group.sequence), bytes) == 0) return &other;
+        }
+        return nullptr;
+    }
+
+    void add_tiles(const Group& group, int span) {
+        const int count = static_cast<int>(group.rows.size());
+        for (int start = 0; start < count; start += tile_rows_) {
+            const int stop = std::min(count, start + tile_rows_);
+            const int first = static_cast<int>(plan_.rows.size());
+            plan_.rows.insert(plan_.rows.end(), group.rows.begin() + start, group.rows.begin() + stop);
+            plan_.items.push_back(
+                {group.sequence, span, span + 1, first, static_cast<int>(plan_.rows.size()), false});
+        }
+    }
+
+    AttentionPlan& plan_;
+    const int32_t* page_table_;
+    size_t max_pages_;
+    int span_pages_, tile_rows_;
+    std::vector<Group> groups_;
+};
 
 }  // namespace
 
@@ -30,85 +134,22 @@ void AttentionPlan::build(int tokens, int sequences, const int32_t* query_starts
     partials = 0;
     first_partial.assign(static_cast<size_t>(tokens), -1);
     partial_count.assign(static_cast<size_t>(tokens), 0);
+    Builder builder(*this, page_table, max_pages, page_tokens, tile_rows);
     std::vector<Chunk> small;
     int last_span = 0;
-    const auto row_at = [&](const Chunk& chunk, int i) {
-        const int position = chunk.first_position + i;
-        return VisibleRow{chunk.first_token + i, window_start(position, window), position + 1};
-    };
-    const auto span_after = [](int token) { return (token + kSpanTokens - 1) / kSpanTokens; };
     for (int s = 0; s < sequences; ++s) {
         const int count = query_starts[s + 1] - query_starts[s];
-        const Chunk chunk{s, query_starts[s], count, context_lengths[s] - count};
-        if (count < kWholeFrom) {
+        const Chunk chunk{s, query_starts[s], count, context_lengths[s] - count, window};
+        if (count >= kWholeFrom) {
+            builder.add_whole(chunk);
+        } else if (count > 0) {
             small.push_back(chunk);
-            last_span = std::max(last_span, count > 0 ? span_after(context_lengths[s]) : 0);
-            continue;
-        }
-        for (int start = 0; start < count; start += tile_rows) {
-            const int stop = std::min(count, start + tile_rows);
-            AttentionItem item{s, 0, 0, static_cast<int>(rows.size()), 0, true};
-            for (int i = start; i < stop; ++i) rows.push_back(row_at(chunk, i));
-            item.last_row = static_cast<int>(rows.size());
-            item.first_span = rows[static_cast<size_t>(item.first_row)].first / kSpanTokens;
-            item.last_span = span_after(rows.back().last);
-            items.push_back(item);
+            last_span = std::max(last_span, span_after(chunk.context()));
         }
     }
-    // Long contexts first: what is left at the end is short, and the threads finish together.
-    std::stable_sort(items.begin(), items.end(), [](const AttentionItem& a, const AttentionItem& b) {
-        return a.last_span - a.first_span > b.last_span - b.first_span;
-    });
-    for (const Chunk& chunk : small) {
-        for (int i = 0; i < chunk.rows; ++i) {
-            const VisibleRow row = row_at(chunk, i);
-            const size_t token = static_cast<size_t>(row.token);
-            first_partial[token] = partials;
-            partial_count[token] = span_after(row.last) - row.first / kSpanTokens;
-            partials += partial_count[token];
-        }
-    }
-    std::vector<Group> groups;
-    const int span_pages = kSpanTokens / page_tokens;
-    const bool can_share = span_pages > 0 && kSpanTokens % page_tokens == 0;
-    for (int span = 0; span < last_span; ++span) {
-        groups.clear();
-        const int start = span * kSpanTokens, stop = start + kSpanTokens;
-        for (const Chunk& chunk : small) {
-            std::vector<VisibleRow> seen;
-            bool is_full = can_share;
-            for (int i = 0; i < chunk.rows; ++i) {
-                const VisibleRow row = row_at(chunk, i);
-                if (row.last <= start || row.first >= stop) continue;
-                is_full = is_full && row.first <= start && row.last >= stop;
-                seen.push_back(row);
-            }
-            if (seen.empty()) continue;
-            const auto pages = [&](int s) {
-                return page_table + static_cast<size_t>(s) * static_cast<size_t>(max_pages) + span * span_pages;
-            };
-            Group* home = nullptr;
-            for (Group& group : groups) {
-                if (is_full && group.is_full &&
-                    std::memcmp(pages(group.sequence), pages(chunk.sequence),
-                                sizeof(int32_t) * static_cast<size_t>(span_pages)) == 0) {
-                    home = &group;
-                    break;
-                }
-            }
-            if (home == nullptr) home = &groups.emplace_back(Group{chunk.sequence, is_full, {}});
-            home->rows.insert(home->rows.end(), seen.begin(), seen.end());
-        }
-        for (const Group& group : groups) {
-            for (size_t at = 0; at < group.rows.size(); at += static_cast<size_t>(tile_rows)) {
-                const size_t end = std::min(group.rows.size(), at + static_cast<size_t>(tile_rows));
-                const int first = static_cast<int>(rows.size());
-                rows.insert(rows.end(), group.rows.begin() + static_cast<long>(at),
-                            group.rows.begin() + static_cast<long>(end));
-                items.push_back({group.sequence, span, span + 1, first, static_cast<int>(rows.size()), false});
-            }
-        }
-    }
+    builder.sort_whole();
+    for (const Chunk& chunk : small) builder.reserve_partials(chunk);
+    for (int span = 0; span < last_span; ++span) builder.add_span(small, span);
 }
 
 }  // namespace sgrt

@@ -1,6 +1,7 @@
 #include "decoder.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "step_run.h"
 
@@ -32,6 +33,9 @@ void Decoder::note_kind(const SgrtMatrix& matrix) {
 
 void Decoder::forward(const SgrtStep& step) {
     if (step.tokens == 0) return;
+    for (int token = 0; token < step.tokens; ++token) {
+        if (step.token_ids[token] < 0 || step.token_ids[token] >= model_.vocabulary) throw std::out_of_range("token");
+    }
     StepRun run(*this, step);
     team_.run([&](int thread) { run.run(thread); });
 }

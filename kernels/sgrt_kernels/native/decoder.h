@@ -30,6 +30,7 @@ class Decoder {
     Decoder(const SgrtModel& model, ThreadTeam& team);
 
     // Run one step: write keys and values into their slots, logits of the wanted rows into `step.logits`.
+    // Throws std::out_of_range for a token id outside the vocabulary, std::bad_alloc.
     void forward(const SgrtStep& step);
 
   private:

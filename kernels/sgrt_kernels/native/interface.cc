@@ -1,6 +1,7 @@
 // The functions Python calls. None throws; those that can fail say so by their result.
 #include <exception>
 #include <new>
+#include <stdexcept>
 
 #include "arena.h"
 #include "decoder.h"
@@ -155,11 +156,13 @@ void* sgrt_decoder_create(const SgrtModel* model, void* team) {
 
 void sgrt_decoder_destroy(void* decoder) { delete static_cast<Decoder*>(decoder); }
 
-// False: out of memory.
+// 1: done; 0: out of memory; -1: a token id lies outside the vocabulary.
 int32_t sgrt_decoder_forward(void* decoder, const SgrtStep* step) {
     try {
         static_cast<Decoder*>(decoder)->forward(*step);
         return 1;
+    } catch (const std::out_of_range&) {
+        return -1;
     } catch (const std::exception&) {
         return 0;
     }
