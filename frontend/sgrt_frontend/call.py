@@ -5,8 +5,11 @@ Tokens go in and tokens come out. A backend never sees text that has to be token
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from numbers import Integral, Real
+from types import UnionType
 
 from sgrt_frontend.errors import InvalidRequest
 from sgrt_grammars.constraint import Constraint
@@ -37,6 +40,18 @@ def _require(is_valid: bool, param: str, message: str) -> None:
         raise InvalidRequest(f"{param}: {message}", param=param)
 
 
+def _require_type(value: object, kind: type | UnionType, param: str, message: str) -> None:
+    if not isinstance(value, kind):
+        raise InvalidRequest(f"{param}: must be {message}, not {value!r:.80}", param=param)
+
+
+def _require_items(values: Iterable[object], kind: type, param: str, message: str) -> None:
+    """Looks at each type once: a prompt has thousands of tokens and one type."""
+    _require_type(values, tuple | list, param, f"a tuple of {message}")
+    for found in set(map(type, values)):
+        _require(issubclass(found, kind), param, f"must hold {message} only, not {found.__name__}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
     """How the next token is drawn.
@@ -46,7 +61,7 @@ class SamplingParams:
     returns the token's own and the k best.
 
     Raises:
-        InvalidRequest: a value is out of range; the message names the field.
+        InvalidRequest: a value is out of range or of another type; the message names the field.
     """
 
     max_tokens: int | None = None
@@ -68,12 +83,13 @@ class SamplingParams:
     logprobs: int | None = None
 
     def __post_init__(self) -> None:
+        self._check_types()
         maximum = self.max_tokens
         _require(maximum is None or maximum >= 0, "max_tokens", "must be at least 0")
         _require(self.min_tokens >= 0, "min_tokens", "must be at least 0")
         _require(maximum is None or self.min_tokens <= maximum, "min_tokens", "exceeds max_tokens")
         _require(0.0 <= self.temperature <= 100.0, "temperature", "must lie in [0, 100]")
-        _require(self.top_k >= 0, "top_k", "must be at least 0 (0 means all tokens)")
+        _require(0 <= self.top_k < 2**31, "top_k", "must lie in [0, 2**31) (0 means all tokens)")
         _require(0.0 < self.top_p <= 1.0, "top_p", "must lie in (0, 1]")
         _require(0.0 <= self.min_p <= 1.0, "min_p", "must lie in [0, 1]")
         _require(0.0 < self.repetition_penalty <= 100.0, "repetition_penalty", "must lie in (0, 100]")
@@ -87,6 +103,32 @@ class SamplingParams:
         _require(all(self.stop), "stop", "must not contain an empty string")
         _require(self.logprobs is None or 0 <= self.logprobs <= 128, "logprobs", "must lie in [0, 128]")
 
+    def _check_types(self) -> None:
+        for param in _WHOLE_NUMBERS:
+            value: object = getattr(self, param)
+            if value is not None or param not in _OPTIONAL_NUMBERS:
+                _require_type(value, Integral, param, "a whole number")
+        for param in _NUMBERS:
+            _require_type(getattr(self, param), Real, param, "a number")
+        _require_items(self.stop, str, "stop", "strings")
+        _require_items(self.stop_token_ids, Integral, "stop_token_ids", "token ids")
+        _require_items(self.logit_bias, tuple, "logit_bias", "pairs of a token id and a number")
+        for token, bias in self.logit_bias:
+            _require_type(token, Integral, "logit_bias", "a token id")
+            _require_type(bias, Real, "logit_bias", "a number")
+
+
+_OPTIONAL_NUMBERS = ("max_tokens", "seed", "logprobs")
+_WHOLE_NUMBERS = (*_OPTIONAL_NUMBERS, "min_tokens", "top_k", "n")
+_NUMBERS = (
+    "temperature",
+    "top_p",
+    "min_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
@@ -95,6 +137,9 @@ class Call:
     `deadline_s` is seconds from submission. `cache_salt` separates prefix caches of different
     tenants. Of two waiting calls the one with the higher `priority` goes first. `label` says where in a
     program the call stands; it is for traces and logs and never changes the outcome.
+
+    Raises:
+        InvalidRequest: a value is out of range or of another type; the message names the field.
     """
 
     prompt: tuple[int, ...]
@@ -104,6 +149,14 @@ class Call:
     deadline_s: float | None = None
     cache_salt: str = ""
     label: str = ""
+
+    def __post_init__(self) -> None:
+        _require_items(self.prompt, Integral, "prompt", "token ids")
+        _require_type(self.priority, Integral, "priority", "a whole number")
+        _require(-(2**31) <= self.priority < 2**31, "priority", "must lie in [-2**31, 2**31)")
+        if self.deadline_s is not None:
+            _require_type(self.deadline_s, Real, "deadline_s", "a number of seconds")
+        _require_type(self.cache_salt, str, "cache_salt", "a string")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

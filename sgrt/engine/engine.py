@@ -72,9 +72,10 @@ class Engine:
         self._parts = parts
         tokenizer = parts.tokenizer
         self._vocabulary = tokenizer.vocabulary()
+        sampled_tokens = _sampled_tokens(parts)
         self._intake = Intake(
             limits=parts.limits,
-            vocabulary_tokens=parts.runner.vocabulary_tokens,
+            vocabulary_tokens=sampled_tokens,
             end_token_ids=frozenset(tokenizer.end_token_ids),
             shares_prefixes=config.prefix_caching,
         )
@@ -86,7 +87,7 @@ class Engine:
             parts.runner,
             parts.limits,
             end_token_ids=tokenizer.end_token_ids,
-            sampled_tokens=_sampled_tokens(parts),
+            sampled_tokens=sampled_tokens,
             checks_integrity=config.checks_integrity,
         )
         self._core_stats = core.stats

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 from sgrt.config import Limits
 from sgrt.errors import ContextOverflow, InvalidRequest
 from sgrt.request import Request
 from sgrt_frontend.call import Call, SamplingParams
 
+_LONGEST_DEADLINE_S = 366 * 24 * 3600.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
     """Checks calls against what the engine can hold.
 
+    `vocabulary_tokens` counts the ids that stand for tokens: logits and embedding may be wider, which is padding.
     Without `shares_prefixes` every request gets a cache of its own (its outputs still share the prompt).
     """
 
@@ -35,16 +40,16 @@ class Intake:
         self._check_sampling(sampling)
         if call.constraint is not None:
             self._check_constrained(sampling)
-        if call.deadline_s is not None and call.deadline_s < 0:
-            raise InvalidRequest("deadline_s: must be at least 0", param="deadline_s")
+        if call.deadline_s is not None:
+            _check_deadline(call.deadline_s)
         return Request(
             id=id,
             prompt=call.prompt,
             sampling=sampling,
             max_tokens=self._max_tokens(len(call.prompt), sampling),
-            seed=seed if sampling.seed is None else sampling.seed,
+            seed=seed if sampling.seed is None else int(sampling.seed),
             constraint=call.constraint,
-            priority=call.priority,
+            priority=int(call.priority),
             arrival_s=now_s,
             deadline_s=None if call.deadline_s is None else now_s + call.deadline_s,
             cache_salt=self._salt(call.cache_salt, id),
@@ -71,6 +76,11 @@ class Intake:
                 param="prefix",
             )
         prompt = (*prefix, *continuation)
+        for kind in set(map(type, prompt)):
+            if not issubclass(kind, Integral):
+                raise InvalidRequest(
+                    f"continuations: must hold token ids only, not {kind.__name__}", param="continuations"
+                )
         self._check_tokens(prompt, "continuations")
         self._check_room(len(prompt), 0)
         return Request(
@@ -142,3 +152,12 @@ class Intake:
                 "lower max_tokens or raise num_pages",
                 param="prompt",
             )
+
+
+def _check_deadline(deadline_s: float) -> None:
+    if not (math.isfinite(deadline_s) and 0 <= deadline_s <= _LONGEST_DEADLINE_S):
+        raise InvalidRequest(
+            f"deadline_s: must lie in [0, {_LONGEST_DEADLINE_S:.0f}] seconds (a year), not {deadline_s}; "
+            "leave it out for no deadline",
+            param="deadline_s",
+        )

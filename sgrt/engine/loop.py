@@ -17,6 +17,8 @@ from sgrt.errors import BackendError
 
 T = TypeVar("T")
 
+_LONGEST_WAIT_S = 3600.0  # the system's own limit for a timed wait is not the same everywhere
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Command:
@@ -144,7 +146,7 @@ class EngineLoop:
         """Run what was posted; when there is nothing to compute, wait for a command or a deadline."""
         if not self._core.has_sequences:
             deadline = self._core.next_deadline_s()
-            timeout = None if deadline is None else max(0.0, deadline - self._clock())
+            timeout = None if deadline is None else min(max(0.0, deadline - self._clock()), _LONGEST_WAIT_S)
             try:
                 self._commands.get(timeout=timeout).run()
             except queue.Empty:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from scripted_engine import CONTEXT_TOKENS, END, saying, scripted_engine, tokenizer
+from tiny_models import VOCABULARY
 
 from sgrt.config import EngineConfig, EngineSettings
 from sgrt.engine.engine import Engine
@@ -17,6 +18,7 @@ from sgrt_frontend.call import Call, Chunk, Message, Role, SamplingParams, StopR
 from sgrt_grammars.constraint import Choice, JsonSchema, Regex
 
 HELLO = tokenizer().encode("say hello")
+PADDING = VOCABULARY - 1  # has a row of the embedding and no token
 
 
 def call(prompt: Sequence[int] = HELLO, *, deadline_s: float | None = None, **sampling: object) -> Call:
@@ -195,12 +197,27 @@ def test_a_request_the_pool_can_never_hold_is_refused_up_front() -> None:
             "stop_token_ids",
         ),
         (call(deadline_s=-1.0), "deadline_s"),
+        (call(deadline_s=float("nan")), "deadline_s"),
+        (call(deadline_s=float("inf")), "deadline_s"),
+        (call(deadline_s=1e10), "deadline_s"),
+        (call([PADDING]), "prompt"),
+        (call(stop_token_ids=(PADDING,)), "stop_token_ids"),
+        (call(logit_bias=((PADDING, 1.0),), temperature=1.0), "logit_bias"),
     ],
 )
 def test_wrong_calls_are_refused_and_name_the_parameter(asked: Call, param: str) -> None:
     with scripted_engine(endless) as engine, pytest.raises(InvalidRequest) as refused:
         engine.complete(asked)
     assert refused.value.param == param
+
+
+def test_scores_of_no_tokens_are_refused() -> None:
+    with scripted_engine(endless) as engine:
+        with pytest.raises(InvalidRequest, match="outside the vocabulary"):
+            engine.score_blocking(HELLO, [(PADDING,)])
+        with pytest.raises(InvalidRequest, match="must hold token ids only, not float"):
+            engine.score_blocking(HELLO, [(1.0,)])  # type: ignore[list-item]  # wrong on purpose
+        assert engine.is_healthy()
 
 
 def test_a_constraint_shapes_what_the_model_says() -> None:
