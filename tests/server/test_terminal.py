@@ -184,7 +184,7 @@ def test_settings_of_serve_become_a_configuration(monkeypatch: pytest.MonkeyPatc
     config = serve.server_config(arguments)
     assert config.api_keys == ("from the environment",)
     assert config.tool_format == "mistral"
-    assert serve.engine_settings(arguments)["threads"] == 1
+    assert serve.engine_settings(arguments).get("threads") == 1
     monkeypatch.delenv("SGRT_API_KEY")
     with pytest.raises(InvalidRequest, match="--api-key"):
         serve.server_config(arguments)

@@ -2,6 +2,7 @@
 
 # mypy: ignore-errors
 # pyright: reportMissingImports=false, reportOptionalMemberAccess=false
+# pyright: reportAttributeAccessIssue=false, reportFunctionMemberAccess=false
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ Run by test_clients.py in an environment of its own; arguments: the URL of a ser
 
 # mypy: ignore-errors
 # pyright: reportMissingImports=false, reportOptionalMemberAccess=false
+# pyright: reportAttributeAccessIssue=false, reportFunctionMemberAccess=false
 
 from __future__ import annotations
 
