@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from sgrt.errors import InvalidRequest
 from sgrt.server.config import Limits, ServerConfig
 from sgrt.server.errors import bad_request
 from sgrt.server.json_body import JsonValue
@@ -59,13 +60,13 @@ def choose_format(backend: Backend, config: ServerConfig, template: str) -> Form
     """The format of a server: the one it was told, or the one that template and vocabulary show.
 
     Raises:
-        ApiError: a format is named that does not exist.
+        InvalidRequest: a format is named that does not exist.
     """
     if config.tool_format == "none":
         return None
     if config.tool_format != "auto":
         if config.tool_format not in FORMATS:
-            raise bad_request(
+            raise InvalidRequest(
                 f"tool_format: {config.tool_format!r} is not one of auto, none, {', '.join(FORMATS)}",
                 param="tool_format",
             )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from server_client import PieceBackend, events, serving
 
 from sgrt_frontend.call import StopReason
+from sgrt_frontend.errors import InvalidRequest
 from sgrt_grammars.constraint import JsonObject, OneOf
 
 TOOL = {
@@ -217,3 +218,15 @@ def test_streams_and_whole_answers_agree_however_the_text_is_cut(
     assert [(call["name"], call["arguments"]) for call in streamed["calls"].values()] == [
         (call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls", [])
     ]
+
+
+def test_a_format_is_the_one_the_server_was_told_or_none() -> None:
+    mistral = '[TOOL_CALLS] [{"name": "now", "arguments": {}}]'
+    with serving(PieceBackend(pieces=[mistral]), tool_format="mistral") as client:
+        (call,) = client.chat(tools=[NOW]).json()["choices"][0]["message"]["tool_calls"]
+        assert call["function"]["name"] == "now"
+        assert len(call["id"]) == 9
+    with serving(PieceBackend(), tool_format="none") as client:
+        assert client.chat(tools=[NOW]).status_code == 400
+    with pytest.raises(InvalidRequest, match="hermes"), serving(PieceBackend(), tool_format="morse"):
+        pass
