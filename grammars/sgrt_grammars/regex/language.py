@@ -144,11 +144,6 @@ def repeat(body: Language, minimum: int, maximum: int | None) -> Language:
     return Repeat(body, minimum, maximum)
 
 
-def optional(body: Language) -> Language:
-    """`body` or nothing at all."""
-    return repeat(body, 0, 1)
-
-
 def both(*parts: Language) -> Language:
     """Texts that are in every part."""
     flat: dict[Language, None] = {}

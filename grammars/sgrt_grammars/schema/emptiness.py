@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from sgrt_grammars.schema.arrays import ArrayShape, complement_array, intersect_arrays
 from sgrt_grammars.schema.formula import ALWAYS, NEVER, Formula, conjunction
 from sgrt_grammars.schema.objects import ObjectShape, complement_object, intersect_objects
-from sgrt_grammars.schema.shape import NO_VALUE, Shape, complement, intersect, limited
+from sgrt_grammars.schema.shape import MAX_ALTERNATIVES, NO_VALUE, Shape, complement, intersect, limited
 
 _MAX_DEPTH = 4
 
@@ -33,11 +33,15 @@ class Emptiness:
         rest = intersect(
             replace(one, arrays=(), objects=()), complement(replace(other, arrays=(), objects=()))
         )
-        arrays, objects = one.arrays, one.objects
+        arrays, objects, most = one.arrays, one.objects, MAX_ALTERNATIVES
         for array in other.arrays:
-            arrays = limited(tuple(left for part in arrays for left in self._without_array(part, array)))
+            arrays = limited(
+                tuple(left for part in arrays for left in self._without_array(part, array)), most
+            )
         for taken in other.objects:
-            objects = limited(tuple(left for part in objects for left in self._without_object(part, taken)))
+            objects = limited(
+                tuple(left for part in objects for left in self._without_object(part, taken)), most
+            )
         found = replace(rest, arrays=arrays, objects=objects)
         return NO_VALUE if found.is_empty else found
 

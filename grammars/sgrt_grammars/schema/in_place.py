@@ -6,12 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sgrt_grammars.components import strong_components
-from sgrt_grammars.errors import InvalidConstraint
+from sgrt_grammars.errors import CompileLimitExceeded, InvalidConstraint
 from sgrt_grammars.schema.document import Node
 from sgrt_grammars.schema.keywords import is_number
 from sgrt_grammars.schema.shape import MAX_ALTERNATIVES
 
 Schema = dict[str, object]
+
+MAX_DEPTH = 80
+"""How many subschemas may apply one another to the same value, one inside the other."""
 
 _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLE = ("not", "if", "then", "else")
@@ -31,6 +34,7 @@ class _Vertex:
     schema: Schema
     targets: list[Schema] = field(default_factory=list)
     alternatives: int = 1
+    depth: int = 1
 
 
 @dataclass(slots=True)
@@ -56,6 +60,15 @@ class InPlaceGraph:
                     "a reference leads back to itself without a value between", pointer=vertex.pointer
                 )
             vertex.alternatives = self._count(vertex)
+            below = (
+                self._vertices[key].depth for key in self._successors(component[0]) if key in self._vertices
+            )
+            vertex.depth = 1 + max(below, default=0)
+            if vertex.depth > MAX_DEPTH:
+                raise CompileLimitExceeded(
+                    f"more than {MAX_DEPTH} subschemas refer to each other about one value, at {vertex.pointer or '/'}",
+                    limit="depth",
+                )
 
     def _successors(self, key: int) -> list[int]:
         vertex = self._vertices.get(key)

@@ -31,8 +31,6 @@ from sgrt_grammars.regex.language import (
     Outside,
     Repeat,
     Words,
-    contains,
-    word,
 )
 from sgrt_grammars.regex.spelling import alternation, digit_options, spell, utf8_characters
 
@@ -239,13 +237,3 @@ def key(language: Language) -> Expression:
 
 
 ANY_STRING: Expression = string(ANY_TEXT)
-
-
-def accepts_empty(language: Language) -> bool:
-    """Whether the empty text belongs to a language."""
-    return contains(language, "")
-
-
-def literal_string(text: str) -> Expression:
-    """One string in its canonical spelling."""
-    return string(word(text))

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from sgrt_grammars.constraint import JsonObject, JsonSchema, PropertyOrder, Whitespace
-from sgrt_grammars.errors import UnsatisfiableConstraint, UnsupportedConstraint
+from sgrt_grammars.errors import CompileLimitExceeded, UnsatisfiableConstraint, UnsupportedConstraint
 from sgrt_grammars.expression import Concatenation, Deferred, Expression, Literal
 from sgrt_grammars.regex.language import NOTHING as NO_TEXT
 from sgrt_grammars.regex.spelling import alternation
 from sgrt_grammars.schema.any_order_text import AnyOrderText
 from sgrt_grammars.schema.array_text import ArrayText
 from sgrt_grammars.schema.check import Checker
-from sgrt_grammars.schema.combine import combine
+from sgrt_grammars.schema.combine import combine, pointer_of
 from sgrt_grammars.schema.document import Document
 from sgrt_grammars.schema.evaluate import Evaluator
 from sgrt_grammars.schema.formula import ALWAYS, NEVER, At, Formula
@@ -110,7 +110,13 @@ class _Writer:
         return self.evaluator.shape(formula)
 
     def _build(self, formula: Formula, key: Hashable) -> Expression:
-        return self.shape_text(self.shape(formula), key)
+        try:
+            return self.shape_text(self.shape(formula), key)
+        except RecursionError as error:
+            where = pointer_of(formula) or "/"
+            raise CompileLimitExceeded(
+                f"subschemas at {where} refer to each other too deeply", limit="depth"
+            ) from error
 
     def shape_text(self, shape: Shape, key: Hashable) -> Expression:
         """Every value of a shape.

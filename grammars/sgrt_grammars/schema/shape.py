@@ -145,9 +145,9 @@ def _distinct(shapes: tuple[_Conjunction, ...], everything: _Conjunction) -> tup
 _Item = TypeVar("_Item")
 
 
-def limited(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
-    """The items, if there are not too many of them."""
-    if len(items) > MAX_ALTERNATIVES * 10:
+def limited(items: tuple[_Item, ...], most: int = MAX_ALTERNATIVES * 10) -> tuple[_Item, ...]:
+    """The items, if there are not too many of them; ranges of numbers are cheap, so they may be many."""
+    if len(items) > most:
         raise _too_many()
     return items
 

@@ -15,6 +15,7 @@ from sgrt_grammars.errors import (
     UnsupportedConstraint,
 )
 from sgrt_grammars.schema.lower import schema_expression
+from tests.grammars.frontends.expression_oracle import Oracle
 
 
 def _lower(schema: Any) -> None:  # noqa: ANN401  # any JSON
@@ -115,3 +116,19 @@ def test_huge_enumerations_and_bounds_are_no_trouble() -> None:
     _lower({"enum": [f"value_{index:05d}" for index in range(5_000)]})
     _lower({"type": "string", "maxLength": 1_000_000})
     _lower({"type": "array", "minItems": 100_000, "items": {"type": "integer"}})
+
+
+@pytest.mark.parametrize("length", [100, 3_000])
+def test_long_chains_of_references_end_in_a_typed_error(length: int) -> None:
+    links = {f"r{index}": {"$ref": f"#/$defs/r{index + 1}"} for index in range(length)}
+    definitions = {**links, f"r{length}": {"type": "null"}}
+    with pytest.raises(CompileLimitExceeded):
+        _lower({"properties": {"a": {"$ref": "#/$defs/r0"}}, "$defs": definitions})
+
+
+def test_chains_of_references_are_followed() -> None:
+    links = {f"r{index}": {"$ref": f"#/$defs/r{index + 1}"} for index in range(60)}
+    schema = {"properties": {"a": {"$ref": "#/$defs/r0"}}, "$defs": {**links, "r60": {"type": "null"}}}
+    oracle = Oracle(schema_expression(JsonSchema(text=json.dumps(schema))))
+    assert oracle.accepts(b'{"a":null}')
+    assert not oracle.accepts(b'{"a":1}')
