@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import ModuleType
 
 import pytest
 import torch
@@ -274,7 +275,7 @@ def test_the_native_twin_draws_what_the_reference_draws(
         sorted({row % vocabulary, *torch.randint(0, vocabulary, (vocabulary,), generator=generator).tolist()})
         for row in range(rows)
     ]
-    spread = torch.randperm(rows * vocabulary, generator=generator)[: rows * vocabulary // 3]
+    spread = torch.randperm(rows * vocabulary, generator=generator)[: rows * vocabulary // 3].sort().values
     history = TokenHistory(
         rows=spread // vocabulary,
         tokens=spread % vocabulary,
@@ -322,3 +323,59 @@ def test_the_native_twin_finds_the_same_logprobs(seed: int, rows: int, vocabular
     torch.testing.assert_close(found[0], expected[0], rtol=1e-5, atol=1e-5)
     assert found[1].tolist() == expected[1].tolist()
     torch.testing.assert_close(found[2], expected[2], rtol=1e-5, atol=1e-5)
+
+
+BOTH = pytest.mark.parametrize("twin", [native, reference], ids=["native", "reference"])
+NAN, INF = math.nan, math.inf
+
+
+@BOTH
+@pytest.mark.parametrize("temperature", [None, 1.0])
+def test_a_row_without_a_number_gives_no_token(twin: ModuleType, temperature: float | None) -> None:
+    logits = torch.tensor([[NAN, NAN, NAN], [-INF, -INF, NAN], [NAN, 1.0, -INF], [0.0, 9.0, 0.0]])
+    rows = SamplingRows(
+        temperature=None if temperature is None else torch.full((4,), temperature),
+        top_p=None if temperature is None else torch.full((4,), 0.5),
+        seeds=torch.arange(4),
+        positions=torch.arange(4),
+        masks=pack([[0, 1, 2]] * 3 + [[0]], 3),
+    )
+    assert twin.masked_sample(logits, rows).tolist() == [-1, -1, 1, 0]
+    assert twin.masked_sample(logits, SamplingRows()).tolist() == [-1, -1, 1, 1]
+
+
+@BOTH
+def test_a_mask_that_allows_nothing_gives_no_token(twin: ModuleType) -> None:
+    assert twin.masked_sample(torch.zeros(1, 5), SamplingRows(masks=pack([[]], 5))).tolist() == [-1]
+
+
+@BOTH
+def test_only_tokens_with_a_number_are_among_the_best(twin: ModuleType) -> None:
+    logits = torch.tensor([[NAN, NAN, NAN, NAN], [-INF, 1.0, -INF, 0.0]])
+    chosen, ids, values = twin.token_logprobs(logits, torch.tensor([0, 1]), 3)
+    assert ids.tolist() == [[-1, -1, -1], [1, 3, -1]]
+    assert bool(chosen[0].isnan()) and bool(chosen[1].isfinite())
+    assert (values == -INF).tolist() == [[True] * 3, [False, False, True]]
+
+
+@BOTH
+@pytest.mark.parametrize("token", [5, 4096, 2**40])
+def test_tokens_outside_the_logits_are_refused(twin: ModuleType, token: int) -> None:
+    at = {"rows": torch.tensor([0]), "tokens": torch.tensor([token])}
+    none = torch.ones(1)
+    history = TokenHistory(
+        **at, output_counts=none, repetition_penalty=none, presence_penalty=none, frequency_penalty=none
+    )
+    logits = torch.zeros(1, 5)
+    with pytest.raises(IndexError):
+        twin.masked_sample(logits, SamplingRows(history=history))
+    with pytest.raises(IndexError):
+        twin.masked_sample(logits, SamplingRows(bias=LogitBias(**at, values=none)))
+    with pytest.raises((IndexError, RuntimeError)):
+        twin.token_logprobs(logits, torch.tensor([token]), 0)
+
+
+def test_the_native_twin_refuses_entries_out_of_order() -> None:
+    bias = LogitBias(rows=torch.tensor([1, 0]), tokens=torch.tensor([0, 0]), values=torch.ones(2))
+    with pytest.raises(IndexError, match="out of order"):
+        native.masked_sample(torch.zeros(2, 5), SamplingRows(bias=bias))

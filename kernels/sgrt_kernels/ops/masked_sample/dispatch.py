@@ -16,6 +16,7 @@ def masked_sample(logits: Tensor, rows: SamplingRows) -> Tensor:
     In this order: penalties, bias, mask; then, for a temperature above 0, division by it, top-k, top-p
     (of what top-k left, renormalized), min-p (relative to the most probable token), and a draw by
     Gumbel-max. Temperature 0 takes the largest logit. Ties go to the lowest id.
+    Scores that are not numbers are never drawn; a row where no allowed token has a score above -inf gives -1.
     A row's result depends on that row alone.
     """
     if _is_native(logits):
@@ -31,7 +32,8 @@ def token_logprobs(logits: Tensor, tokens: Tensor, top: int) -> tuple[Tensor, Te
 
     logits: [rows, vocabulary] float32; tokens: [rows] int64. Returns the log-probability of each
     token [rows], and of the `top` most probable ones their ids [rows, top] and values [rows, top],
-    best first, ties by id.
+    best first, ties by id. Where fewer have a logit above -inf, the places left hold id -1 and -inf.
+    A row without any has NaN for its token.
     """
     if _is_native(logits):
         return native.token_logprobs(logits, tokens, top)

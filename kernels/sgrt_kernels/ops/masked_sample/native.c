@@ -12,8 +12,9 @@
 
 #define BLOCK 256
 #define BINS 2048
+#define NO_TOKEN (-1)
 
-struct sparse_entries { /* one value per entry, in any order of rows */
+struct sparse_entries { /* one value per entry, ordered by row */
     int64_t count;
     const int64_t *rows;
     const int64_t *tokens;
@@ -89,6 +90,12 @@ static int64_t first_of(const float *scores, int64_t count, float value) {
     for (int64_t t = 0; t < count; t++)
         if (scores[t] == value) return t;
     return 0;
+}
+
+/* The first of the largest scores; NO_TOKEN where none is above -inf. What is not a number is never the largest. */
+static int64_t first_largest(const float *scores, int64_t count) {
+    float best = largest(scores, count);
+    return best == -INFINITY ? NO_TOKEN : first_of(scores, count, best);
 }
 
 /* exp(score - best) of up to BLOCK scores. */
@@ -226,17 +233,32 @@ static int64_t draw(const float *scores, int64_t count, struct border last, floa
     return winner;
 }
 
-static void adjust(const struct sample_rows *all, int64_t row, float *scores) {
+/* The first entries that are not of an earlier row. */
+struct cursor {
+    int64_t seen, bias;
+};
+
+static void adjust(const struct sample_rows *all, int64_t row, float *scores, struct cursor *next) {
     const struct sparse_entries *seen = &all->history, *bias = &all->bias;
-    for (int64_t i = 0; i < seen->count; i++) {
-        if (seen->rows[i] != row) continue;
-        float *score = scores + seen->tokens[i];
+    for (; next->seen < seen->count && seen->rows[next->seen] == row; next->seen++) {
+        float *score = scores + seen->tokens[next->seen], count = seen->values[next->seen];
         *score = *score > 0 ? *score / all->repetition[row] : *score * all->repetition[row];
-        *score -= all->frequency[row] * seen->values[i];
-        if (seen->values[i] > 0) *score -= all->presence[row];
+        *score -= all->frequency[row] * count;
+        if (count > 0) *score -= all->presence[row];
     }
-    for (int64_t i = 0; i < bias->count; i++)
-        if (bias->rows[i] == row) scores[bias->tokens[i]] += bias->values[i];
+    for (; next->bias < bias->count && bias->rows[next->bias] == row; next->bias++)
+        scores[bias->tokens[next->bias]] += bias->values[next->bias];
+}
+
+/* Whether entries are ordered by row and lie inside the logits. */
+static int are_inside(const struct sparse_entries *entries, int64_t rows, int64_t vocabulary) {
+    int64_t last = 0;
+    for (int64_t i = 0; i < entries->count; i++) {
+        if (entries->rows[i] < last || entries->rows[i] >= rows) return 0;
+        if (entries->tokens[i] < 0 || entries->tokens[i] >= vocabulary) return 0;
+        last = entries->rows[i];
+    }
+    return 1;
 }
 
 static void mask_out(const uint32_t *mask, int64_t count, float *scores) {
@@ -248,14 +270,15 @@ static void mask_out(const uint32_t *mask, int64_t count, float *scores) {
     }
 }
 
-static int64_t sample_row(const struct sample_rows *all, int64_t row, float *scores, struct candidate *found) {
+static int64_t sample_row(const struct sample_rows *all, int64_t row, float *scores, struct candidate *found,
+                          struct cursor *next) {
     int64_t count = all->vocabulary;
     float temperature = all->temperature ? all->temperature[row] : 0.0f;
     memcpy(scores, all->logits + row * all->stride, (size_t)count * sizeof *scores);
-    adjust(all, row, scores);
+    adjust(all, row, scores, next);
     if (all->masks) mask_out(all->masks + row * all->mask_words, count, scores);
-    if (temperature == 0.0f) return first_of(scores, count, largest(scores, count));
-    for (int64_t t = 0; t < count; t++) scores[t] /= temperature;
+    if (temperature == 0.0f) return first_largest(scores, count);
+    for (int64_t t = 0; t < count; t++) scores[t] = scores[t] == scores[t] ? scores[t] / temperature : -INFINITY;
 
     uint64_t seed = (uint64_t)all->seeds[row], position = (uint64_t)all->positions[row];
     uint32_t low = mix(mix((uint32_t)seed) + (uint32_t)(seed >> 32) + 0x9E3779B9u * (uint32_t)(position + 1));
@@ -263,55 +286,61 @@ static int64_t sample_row(const struct sample_rows *all, int64_t row, float *sco
     int64_t top_k = all->top_k ? all->top_k[row] : 0;
     float top_p = all->top_p ? all->top_p[row] : 1.0f;
     float best = largest(scores, count);
-    if (best == -INFINITY) return 0; /* a mask allows at least one token; nothing better can be said otherwise */
+    if (isinf(best)) return first_largest(scores, count);
     float floor = all->min_p && all->min_p[row] > 0 ? best + logf(all->min_p[row]) : -INFINITY;
     struct border last = truncated(scores, count, best, top_k, top_p, found);
     return draw(scores, count, last, floor, low, high);
 }
 
-/* The largest logit of every row, the first of equals. */
+/* The largest logit of every row, the first of equals; NO_TOKEN where none is a number above -inf. */
 void sgrt_largest(const float *logits, int64_t stride, int64_t rows, int64_t vocabulary, int64_t *tokens) {
-    for (int64_t row = 0; row < rows; row++) {
-        const float *scores = logits + row * stride;
-        tokens[row] = first_of(scores, vocabulary, largest(scores, vocabulary));
-    }
+    for (int64_t row = 0; row < rows; row++) tokens[row] = first_largest(logits + row * stride, vocabulary);
 }
 
-/* Fills all->tokens; 0 when there is no memory. */
+/* Fills all->tokens; 0 when there is no memory, -1 when history or bias are out of order or outside the
+ * logits, or masks are too narrow. */
 int32_t sgrt_masked_sample(const struct sample_rows *all) {
+    if (!are_inside(&all->history, all->rows, all->vocabulary)) return -1;
+    if (!are_inside(&all->bias, all->rows, all->vocabulary)) return -1;
+    if (all->masks && all->mask_words * 32 < all->vocabulary) return -1;
+    struct cursor next = {0, 0};
     size_t count = (size_t)all->vocabulary;
     float *scores = malloc(count * sizeof *scores);
     struct candidate *found = malloc(count * sizeof *found);
     int32_t has_memory = scores && found;
     for (int64_t row = 0; has_memory && row < all->rows; row++)
-        all->tokens[row] = sample_row(all, row, scores, found);
+        all->tokens[row] = sample_row(all, row, scores, found, &next);
     free(scores);
     free(found);
     return has_memory;
 }
 
-/* Log-probabilities of `tokens` [rows] and of the `top` best of each row [rows, top]; 0 when there is no memory. */
+/* Log-probabilities of `tokens` [rows] and of the `top` best of each row [rows, top]; 0 when there is no memory, -1 when
+ * a token is outside the logits. Places beyond the tokens that are numbers above -inf hold NO_TOKEN and -inf. */
 int32_t sgrt_token_logprobs(const float *logits, int64_t stride, int64_t rows, int64_t vocabulary, const int64_t *tokens,
                             int64_t top, float *chosen, int64_t *best_tokens, float *best_values) {
+    for (int64_t row = 0; row < rows; row++)
+        if (tokens[row] < 0 || tokens[row] >= vocabulary) return -1;
     struct candidate *found = malloc((size_t)vocabulary * sizeof *found);
     if (!found) return 0;
     for (int64_t row = 0; row < rows; row++) {
         const float *scores = logits + row * stride;
         float best = largest(scores, vocabulary);
-        float total = best + (float)log(mass_of(scores, vocabulary, best));
+        float total = best == -INFINITY ? NAN : best + (float)log(mass_of(scores, vocabulary, best));
+        int64_t kept = 0;
         chosen[row] = scores[tokens[row]] - total;
         if (top == 0) continue;
-        struct border last = truncated(scores, vocabulary, best, top, 1.0f, found);
-        int64_t kept = 0;
+        struct border last = NO_BORDER;
+        if (best > -INFINITY) last = truncated(scores, vocabulary, best, top, 1.0f, found);
         for (int64_t t = 0; t < vocabulary; t++)
-            if (stays(scores[t], t, last)) {
+            if (scores[t] > -INFINITY && stays(scores[t], t, last)) {
                 found[kept].score = scores[t];
                 found[kept++].token = (int32_t)t;
             }
         qsort(found, (size_t)kept, sizeof *found, by_score_then_token);
         for (int64_t i = 0; i < top; i++) {
-            best_tokens[row * top + i] = found[i].token;
-            best_values[row * top + i] = found[i].score - total;
+            best_tokens[row * top + i] = i < kept ? found[i].token : NO_TOKEN;
+            best_values[row * top + i] = i < kept ? found[i].score - total : -INFINITY;
         }
     }
     free(found);

@@ -108,8 +108,7 @@ def masked_sample(logits: Tensor, rows: SamplingRows) -> Tensor:
         arguments.frequency = _address(history.frequency_penalty)
     if (bias := rows.bias) is not None:
         arguments.bias = _entries(bias.rows, bias.tokens, bias.values)
-    if not library().sgrt_masked_sample(ctypes.addressof(arguments)):
-        raise MemoryError(f"no memory to sample from {logits.shape[-1]} tokens")
+    _check(library().sgrt_masked_sample(ctypes.addressof(arguments)), logits)
     return tokens
 
 
@@ -133,9 +132,16 @@ def token_logprobs(logits: Tensor, tokens: Tensor, top: int) -> tuple[Tensor, Te
         ids.data_ptr(),
         values.data_ptr(),
     )
-    if not done:
-        raise MemoryError(f"no memory for the log-probabilities of {logits.shape[-1]} tokens")
+    _check(done, logits)
     return chosen, ids, values
+
+
+def _check(outcome: int, logits: Tensor) -> None:
+    rows, vocabulary = logits.shape
+    if outcome == 0:
+        raise MemoryError(f"no memory for a row of {vocabulary} logits")
+    if outcome < 0:
+        raise IndexError(f"rows out of order, masks too narrow, or a token outside logits of [{rows}, {vocabulary}]")
 
 
 def _entries(rows: Tensor, tokens: Tensor, values: Tensor) -> _Entries:

@@ -27,15 +27,9 @@ _CANDIDATES = 256  # the most probable tokens among which top-k and top-p usuall
 def masked_sample(logits: Tensor, rows: SamplingRows) -> Tensor:
     """The next token of every row; see the op."""
     scores = _adjusted(logits, rows)
-    if rows.temperature is None:
-        return scores.argmax(dim=-1)
-    assert rows.seeds is not None and rows.positions is not None, "sampling needs seeds and positions"
-    greedy = rows.temperature == 0
-    scaled = scores / rows.temperature.masked_fill(greedy, 1.0)[:, None]
-    kept = _filtered(scaled, rows)
-    noise = gumbel_noise(rows.seeds, rows.positions, logits.shape[-1])
-    drawn = kept + noise.masked_fill(greedy[:, None], 0.0)
-    return torch.where(greedy, scores.argmax(dim=-1), drawn.argmax(dim=-1))
+    scores = scores.masked_fill(scores.isnan(), -torch.inf)
+    tokens = _drawn(scores, rows)
+    return tokens.where(scores.amax(dim=-1) > -torch.inf, -1)
 
 
 def token_logprobs(logits: Tensor, tokens: Tensor, top: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -45,8 +39,13 @@ def token_logprobs(logits: Tensor, tokens: Tensor, top: int) -> tuple[Tensor, Te
     if top == 0:
         empty = logits.new_empty((len(logits), 0))
         return chosen.squeeze(-1), empty.to(torch.int64), empty
-    values, ids = _best(logits, min(top, logits.shape[-1]))
-    return chosen.squeeze(-1), ids, values - total
+    values, ids = _best(logits.masked_fill(logits.isnan(), -torch.inf), min(top, logits.shape[-1]))
+    is_missing = values == -torch.inf
+    return (
+        chosen.squeeze(-1),
+        ids.masked_fill(is_missing, -1),
+        (values - total).masked_fill(is_missing, -torch.inf),
+    )
 
 
 def gumbel_noise(seeds: Tensor, positions: Tensor, vocabulary: int) -> Tensor:
@@ -64,6 +63,18 @@ def unpacked_masks(masks: Tensor, vocabulary: int) -> Tensor:
     octets = masks.contiguous().view(torch.uint8)
     bits = (octets[:, :, None] >> torch.arange(8, dtype=torch.uint8, device=masks.device)) & 1
     return bits.view(len(masks), -1)[:, :vocabulary].to(torch.bool)
+
+
+def _drawn(scores: Tensor, rows: SamplingRows) -> Tensor:
+    if rows.temperature is None:
+        return scores.argmax(dim=-1)
+    assert rows.seeds is not None and rows.positions is not None, "sampling needs seeds and positions"
+    greedy = rows.temperature == 0
+    scaled = scores / rows.temperature.masked_fill(greedy, 1.0)[:, None]
+    kept = _filtered(scaled, rows)
+    noise = gumbel_noise(rows.seeds, rows.positions, scores.shape[-1])
+    drawn = kept + noise.masked_fill(greedy[:, None], 0.0)
+    return torch.where(greedy, scores.argmax(dim=-1), drawn.argmax(dim=-1))
 
 
 def _adjusted(logits: Tensor, rows: SamplingRows) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenHistory:
-    """Tokens a row has seen, one entry per distinct (row, token), in any order."""
+    """Tokens a row has seen, one entry per distinct (row, token), ordered by row."""
 
     rows: Tensor  # [entries] int64
     tokens: Tensor  # [entries] int64
@@ -21,7 +21,7 @@ class TokenHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogitBias:
-    """What to add to single logits."""
+    """What to add to single logits, ordered by row."""
 
     rows: Tensor  # [entries] int64
     tokens: Tensor  # [entries] int64

@@ -271,6 +271,7 @@ def masked_sample_kernel(
         best = tl.where(is_better, x, best)
         chosen = tl.where(is_better, token, chosen)
     winner = tl.min(tl.where(best == tl.max(best, axis=0), chosen, _ALL), axis=0)
+    winner = tl.where(winner == _ALL, -1, winner)  # no score above -inf
     tl.store(out + row, winner.to(tl.int64))
 
 
