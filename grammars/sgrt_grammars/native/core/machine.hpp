@@ -297,6 +297,7 @@ private:
     uint32_t ticks_ = 0;
     const std::vector<int32_t> no_specials_;
     int32_t horizon_ = 0;           // bytes of the longest token
+    int base_depth_ = 0;            // of splits copied from one another
     bool spells_ascii_ = true;      // every printable byte is a token
 
 public:

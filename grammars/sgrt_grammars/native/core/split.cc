@@ -10,7 +10,8 @@ namespace sgrt {
 namespace {
 
 constexpr int32_t COUNT_MARGIN = 16;
-constexpr size_t MAX_PATCHED = 12;
+constexpr int64_t MAX_DIFFERENCE = 20000;
+constexpr int MAX_BASES = 4;
 constexpr int FEW_BYTES = 16;
 constexpr size_t MAX_PRODUCT_STATES = 512;
 
@@ -84,6 +85,45 @@ struct Machine::SplitWalk {
         }
     }
 
+    // Correct a row that was copied from another head's: where both heads reach one state, nothing differs below.
+    // False if they differ in too much.
+    bool run_beside(Machine& m, Id other) {
+        const Trie& trie = m.trie;
+        std::vector<std::pair<Id, Id>> states(size_t(trie.max_depth) + 1, {out.head, other});
+        int32_t covered = 0;
+        int64_t steps = 0;
+        for (int32_t at = 0; at < trie.size;) {
+            const size_t depth = size_t(trie.depth[size_t(at)]);
+            const uint8_t byte = trie.byte[size_t(at)];
+            const auto [from, from_other] = states[depth - 1];
+            if (++steps > MAX_DIFFERENCE) return false;
+            if (at >= covered && following.test(byte) && m.is_nullable(from)) {
+                covered = trie.skip[size_t(at)];
+                for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(covered)]; i++)
+                    leaving.push_back(trie.tokens[size_t(i)]);
+            }
+            const Id target = m.derive(from, byte);
+            const Id beside = from_other == NOTHING_ID ? NOTHING_ID : m.derive(from_other, byte);
+            const bool is_alive = target != NOTHING_ID && m.is_alive(target);
+            const int32_t below = is_alive ? at + 1 : trie.skip[size_t(at)];
+            if (target == beside) {
+                at = trie.skip[size_t(at)];
+                continue;
+            }
+            const int32_t first = trie.token_start[size_t(at)], last = trie.token_start[size_t(below)];
+            for (int32_t i = first; i < last; i++) {
+                const int32_t token = trie.tokens[size_t(i)];
+                if (is_alive) set_bit(out.row, token);
+                else out.row[size_t(token) >> 5] &= ~(1u << (token & 31));
+            }
+            if (is_alive && first < last) ends.insert(target);
+            states[depth] = {target, beside};
+            at = below;
+        }
+        m.visited(steps);
+        return true;
+    }
+
     void finish() {
         out.ends.assign(ends.begin(), ends.end());
         std::sort(out.ends.begin(), out.ends.end());
@@ -143,27 +183,22 @@ bool Machine::split_from_base(Split& out, const Bits& following) {
     const Id base = derive(head, classes.members[largest][0]);
     if (base == NOTHING_ID || base == head || node(base).only_symbol >= 0 || !is_alive(base)) return false;
     if (is_nullable(head) && !is_nullable(base)) return false;
-    std::vector<uint8_t> patched;
-    for (int byte = 0; byte < 256; byte++) {
-        if (trie.root_child[byte] < 0 || derive(head, byte) == derive(base, byte)) continue;
-        patched.push_back(uint8_t(byte));
-        if (patched.size() > MAX_PATCHED) return false;
-    }
+    // The base must be one that stays itself, and a chain of bases must end.
+    if (derive(base, classes.members[largest][0]) != base || base_depth_ >= MAX_BASES) return false;
+    struct Deeper {
+        int& depth;
+        explicit Deeper(int& depth) : depth(depth) { depth++; }
+        ~Deeper() { depth--; }
+    } deeper(base_depth_);
     Split& source = split(base, following);
     if (!source.outer.empty()) return false;
     out.row = source.row;
-    out.base = &source;
     SplitWalk walk{out, following, {}, {source.ends.begin(), source.ends.end()}, false};
-    for (uint8_t byte : patched) {
-        const int32_t at = trie.root_child[byte], end = trie.skip[size_t(at)];
-        for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(end)]; i++) {
-            const int32_t token = trie.tokens[size_t(i)];
-            out.row[size_t(token) >> 5] &= ~(1u << (token & 31));
-        }
-        walk.run(*this, trie, at, end);
-    }
+    if (!walk.run_beside(*this, base)) return false;
     walk.finish();
-    out.patched = std::move(patched);
+    out.base = &source;
+    for (int byte = 0; byte < 256; byte++)
+        if (trie.root_child[byte] >= 0 && derive(head, byte) != derive(base, byte)) out.patched.push_back(uint8_t(byte));
     const std::vector<int32_t>& known = source.residual->tokens;
     std::vector<int32_t> sorted(known.begin(), known.end());
     std::sort(sorted.begin(), sorted.end());
