@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from sgrt.checkpoint.end_tokens import END_TOKEN_TEXTS
@@ -17,25 +19,77 @@ def read_tokenizer_data(folder: Path, vocabulary_size: int) -> TokenizerData:
 
     Raises:
         UnsupportedModel: there is no tokenizer.json.
-        CorruptModel: a file is malformed, or no end token is named.
+        CorruptModel: a file is malformed, no end token is named, or tokens have no row of the embedding.
     """
     path = folder / "tokenizer.json"
     if not path.is_file():
         raise UnsupportedModel(
             f"{folder}: there is no tokenizer.json; known tokenizers: tokenizer.json, and those inside GGUF files"
         )
-    definition = JsonFile.read(path)
+    whole = JsonFile.read(path)
+    definition = _within_embedding(whole, vocabulary_size)
     config = JsonFile.read_if_there(folder / "tokenizer_config.json")
     special_ids = _special_ids(definition)
     template_tokens = _template_tokens(folder, config)
     return TokenizerData(
-        definition=TokenizerJson(text=path.read_text(encoding="utf-8")),
+        definition=TokenizerJson(
+            text=path.read_text(encoding="utf-8")
+            if definition is whole
+            else json.dumps(definition.values, ensure_ascii=False)
+        ),
         vocabulary_size=vocabulary_size,
         begin_token_ids=_begin_tokens(definition, config, special_ids, template_tokens),
         end_token_ids=_end_tokens(folder, special_ids, template_tokens, vocabulary_size),
         chat_template=_chat_template(folder, config),
         template_tokens=tuple(template_tokens.items()),
     )
+
+
+def _within_embedding(definition: JsonFile, vocabulary_size: int) -> JsonFile:
+    """The definition without added tokens behind the embedding's last row, which no text may become.
+
+    Text models cut from larger ones have some: marks of images, say. An ordinary token out there is a mistake.
+
+    Raises:
+        CorruptModel: an ordinary token has no row.
+    """
+    model = definition.part("model")
+    vocabulary = model.values.get("vocab")
+    added = definition.items("added_tokens")
+    outside = {
+        str(entry["content"])
+        for entry in added
+        if isinstance(entry, dict) and isinstance(entry.get("id"), int) and entry["id"] >= vocabulary_size
+    }
+    ids = _ids(vocabulary)
+    lost = [text for text, number in ids.items() if number >= vocabulary_size and text not in outside]
+    if lost:
+        raise CorruptModel(
+            f"{definition.path}: the tokenizer has {len(lost):,} tokens, such as {lost[0]!r}, beyond the "
+            f"{vocabulary_size:,} rows of the model's embedding"
+        )
+    if not outside:
+        return definition
+    if isinstance(vocabulary, Mapping):
+        vocabulary = {text: number for text, number in ids.items() if text not in outside}
+    elif isinstance(vocabulary, list):
+        vocabulary = vocabulary[:vocabulary_size]
+    kept = [entry for entry in added if not (isinstance(entry, dict) and entry.get("content") in outside)]
+    changed = {"model": {**model.values, "vocab": vocabulary}, "added_tokens": kept}
+    return JsonFile(definition.path, {**definition.values, **changed})
+
+
+def _ids(vocabulary: object) -> dict[str, int]:
+    """Token texts to ids: a mapping in most files, a list of texts and scores in unigram ones."""
+    if isinstance(vocabulary, Mapping):
+        return {str(text): number for text, number in vocabulary.items() if isinstance(number, int)}
+    if isinstance(vocabulary, list):
+        return {
+            str(entry[0]): place
+            for place, entry in enumerate(vocabulary)
+            if isinstance(entry, list) and entry
+        }
+    return {}
 
 
 def _special_ids(definition: JsonFile) -> dict[str, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_models import TINY_MODELS, write_folder
+from tiny_models import TINY_MODELS, VOCABULARY, write_folder
 
 from sgrt.checkpoint.folder_config import read_config
 from sgrt.checkpoint.json_file import JsonFile
@@ -17,6 +17,7 @@ from sgrt.checkpoint.opening import open_checkpoint
 from sgrt.errors import CorruptModel, ModelError, ModelNotFound, UnsupportedModel
 from sgrt.model.config import Rope
 from sgrt.model.registry import load_model
+from sgrt.tokenizer.tokenizer import Tokenizer
 from sgrt_kernels.rope_scaling import LinearScaling
 
 
@@ -206,3 +207,24 @@ def test_what_is_no_json_is_refused(folder: Path) -> None:
     (folder / "config.json").write_text("{")
     with pytest.raises(CorruptModel, match=r"config.json: not JSON"):
         open_checkpoint(folder)
+
+
+def test_added_tokens_behind_the_embedding_are_left_out(folder: Path) -> None:
+    definition = json.loads((folder / "tokenizer.json").read_text())
+    beyond = {**definition["added_tokens"][0], "id": VOCABULARY, "content": "<image>"}
+    change(folder, "tokenizer.json", added_tokens=[*definition["added_tokens"], beyond])
+    tokenizer = Tokenizer(open_checkpoint(folder).tokenizer_data)
+    ids = tokenizer.encode("<|im_start|><image>", special=True)
+    assert ids[0] == 265
+    assert all(token < 256 + len(definition["added_tokens"]) + 8 for token in ids)
+    assert tokenizer.decode(ids, skip_special=False) == "<|im_start|><image>"
+    assert len(tokenizer.vocabulary().tokens) <= VOCABULARY
+
+
+def test_a_tokenizer_wider_than_the_embedding_is_refused(folder: Path) -> None:
+    definition = json.loads((folder / "tokenizer.json").read_text())
+    model = definition["model"]
+    wide = {**model, "vocab": {**model["vocab"], "zebra": VOCABULARY}}
+    change(folder, "tokenizer.json", model=wide)
+    with pytest.raises(CorruptModel, match=r"1 tokens, such as 'zebra', beyond the 288 rows"):
+        _ = open_checkpoint(folder).tokenizer_data
