@@ -23,6 +23,9 @@ from sgrt_kernels.native.weights import ThreadTeam, WeightArena, usable_threads
 
 __all__ = ["DecoderUnsupported", "NativeDecoder"]
 
+# Of the keys and of the values of every layer, what the first sequences use: on large pages a single token would
+# take as much memory as thousands.
+_SMALL_PAGES_BYTES = 2 << 20
 _PAGE_TYPES = {torch.float32: 0, torch.bfloat16: 1}
 
 
@@ -144,7 +147,13 @@ class NativeDecoder:
                     )
                 if not pages.is_contiguous():
                     raise ValueError(f"the pages of layer {index} are not contiguous")
-                self._library.sgrt_advise_large_pages(pages.data_ptr(), pages.nbytes)
+                self._advise(pages)
             self._keys[index] = layer.keys.data_ptr()
             self._values[index] = layer.values.data_ptr()
         self._layers = layers
+
+    def _advise(self, pages: Tensor) -> None:
+        """Large pages for all but the beginning, where memory is touched from now on."""
+        small = min(_SMALL_PAGES_BYTES, pages.nbytes)
+        self._library.sgrt_advise_small_pages(pages.data_ptr(), small)
+        self._library.sgrt_advise_large_pages(pages.data_ptr() + small, pages.nbytes - small)

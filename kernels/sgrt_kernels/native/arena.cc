@@ -35,11 +35,27 @@ void advise_large_pages(void* data, size_t bytes) {
 #endif
 }
 
-void drop_file_pages(const void* data, size_t bytes) {
+namespace {
+
+// Advise about the whole pages inside [data, data + bytes).
+void advise_inside(const void* data, size_t bytes, int advice) {
     const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     const uintptr_t first = rounded_up(reinterpret_cast<uintptr_t>(data), page);
     const uintptr_t last = (reinterpret_cast<uintptr_t>(data) + bytes) / page * page;
-    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, advice);
 }
+
+}  // namespace
+
+void advise_small_pages(void* data, size_t bytes) {
+#if defined(MADV_NOHUGEPAGE)
+    advise_inside(data, bytes, MADV_NOHUGEPAGE);
+#else
+    (void)data;
+    (void)bytes;
+#endif
+}
+
+void drop_file_pages(const void* data, size_t bytes) { advise_inside(data, bytes, MADV_DONTNEED); }
 
 }  // namespace sgrt

@@ -108,6 +108,8 @@ uint64_t sgrt_multiply_many(void* team, int32_t rounds) {
 
 void sgrt_advise_large_pages(void* data, uint64_t bytes) { advise_large_pages(data, bytes); }
 
+void sgrt_advise_small_pages(void* data, uint64_t bytes) { advise_small_pages(data, bytes); }
+
 // Paged attention alone. False: out of memory.
 int32_t sgrt_paged_attention(void* team, const SgrtAttention* call) {
     try {

@@ -31,6 +31,7 @@ _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "sgrt_read_all": (None, [_pointer, _pointer, _size]),
     "sgrt_multiply_many": (_size, [_pointer, _int]),
     "sgrt_advise_large_pages": (None, [_pointer, _size]),
+    "sgrt_advise_small_pages": (None, [_pointer, _size]),
     "sgrt_decoder_create": (_pointer, [_pointer, _pointer]),
     "sgrt_decoder_destroy": (None, [_pointer]),
     "sgrt_decoder_forward": (_int, [_pointer, _pointer]),
