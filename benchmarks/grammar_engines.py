@@ -55,7 +55,7 @@ class Engine(Protocol):
 
 
 class Sgrt:
-    """This project's decoder, with flexible whitespace."""
+    """The decoder of sgrt, with flexible whitespace."""
 
     def __init__(self, tokens: Tokens) -> None:
         from sgrt_grammars import JsonSchema, Vocabulary, Whitespace, compile_grammar  # noqa: PLC0415

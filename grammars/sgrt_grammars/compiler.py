@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 
@@ -18,6 +19,7 @@ from sgrt_grammars.native.library import Library
 from sgrt_grammars.vocabulary import Vocabulary
 from sgrt_native import NativeUnavailable
 
+_LOG = logging.getLogger(__name__)
 DEFAULT_CACHE_BYTES = 1 << 30
 
 
@@ -56,9 +58,10 @@ class GrammarCompiler:
         if self._native is not False:
             try:
                 return NativeCore(self.vocabulary, self._limits, Library())
-            except NativeUnavailable:
+            except NativeUnavailable as error:
                 if self._native:
                     raise
+                _LOG.warning("grammars run in Python, which is slower: %s", error)
         return PythonCore(self.vocabulary, self._limits)
 
     def compile(self, constraint: Constraint) -> Grammar:
