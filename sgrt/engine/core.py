@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 
@@ -12,16 +13,16 @@ from sgrt.engine.drawing import Drawing, Member
 from sgrt.engine.generation import Drawn, Generation
 from sgrt.engine.guide import Grammar, Guide, Spellings, TokenMasks
 from sgrt.engine.job import GenerateJob, Job, ScoreJob
+from sgrt.engine.job_failure import JobFailure
 from sgrt.engine.runner import Runner
 from sgrt.engine.sampling import full_mask, seed_of_output
 from sgrt.engine.scheduler import Scheduler, Step, Work
 from sgrt.engine.scoring import Scoring
 from sgrt.engine.sequence import Sequence
 from sgrt.engine.stats import EngineStats
-from sgrt.errors import ConstraintError
+from sgrt.errors import BackendError
 from sgrt.request import Request
 from sgrt_frontend.call import Origin, StopReason
-from sgrt_grammars.errors import GrammarError
 
 # With few sequences a forward pass reads weights most of the time, and the rows of wrong drafts cost little; with many
 # it computes, and a wrong draft costs as much as a right one saves.
@@ -86,22 +87,27 @@ class EngineCore:
             return
         try:
             self._start(job, members, grammar)
-        except GrammarError as error:
-            self.fail(job, constraint_error(error))
+        except JobFailure as failure:
+            self.fail(job, failure.error)
         self._measure()
 
     def cancel(self, job: Job, reason: StopReason = StopReason.CANCELLED) -> None:
-        """End a job's outputs now; a job that is over already stays as it is."""
+        """End a job's outputs now; a job that is over already stays as it is. Scores are nothing unless complete."""
         if job not in self._jobs:
+            return
+        if isinstance(job, ScoreJob):
+            self.fail(job, BackendError("the scores were cancelled"))
             return
         if not self._jobs[job]:
             self.submit(job)  # still being prepared: gets its outputs only to end them
-        for member in list(self._jobs[job]):
-            if isinstance(member, Generation):
-                member.end(reason)
-                self._deliver(job, member)
-            else:
-                self._drop(job, member)
+        for member in list(self._jobs.get(job, ())):
+            assert isinstance(member, Generation), "only scoring jobs have other members"
+            try:
+                _end(member, reason)
+            except JobFailure as failure:
+                self.fail(job, failure.error)
+                return
+            self._deliver(job, member)
         self._measure()
 
     def cancel_all(self) -> None:
@@ -156,10 +162,10 @@ class EngineCore:
     # -- jobs --------------------------------------------------------------------------------------
 
     def _start(self, job: Job, members: list[Member], grammar: Grammar | None) -> None:
-        if isinstance(job, ScoreJob):
-            members += [Scoring(self._sequence(request, place)) for place, request in enumerate(job.requests)]
-        else:
-            members += [self._generation(job, index, grammar) for index in range(job.request.sampling.n)]
+        try:
+            members += self._new_members(job, grammar)
+        except Exception as error:
+            raise JobFailure.because_of(error) from error
         for member in members:
             self._members[member.sequence] = member
             self._job_of[member.sequence] = job
@@ -167,6 +173,11 @@ class EngineCore:
         for member in list(members):
             if isinstance(member, Generation):
                 self._after_tokens(member)
+
+    def _new_members(self, job: Job, grammar: Grammar | None) -> list[Member]:
+        if isinstance(job, ScoreJob):
+            return [Scoring(self._sequence(request, place)) for place, request in enumerate(job.requests)]
+        return [self._generation(job, index, grammar) for index in range(job.request.sampling.n)]
 
     def _sequence(self, request: Request, index: int) -> Sequence:
         self._serial += 1
@@ -230,8 +241,8 @@ class EngineCore:
             if member.guide is not None:
                 try:
                     masks[work.sequence] = self._guided_masks(member, member.guide, work)
-                except GrammarError as error:
-                    self.fail(self._job_of[work.sequence], constraint_error(error))
+                except JobFailure as failure:
+                    self.fail(self._job_of[work.sequence], failure.error)
             elif not member.may_end and member.ending_ids:
                 masks[work.sequence] = self._delayed_end(member)
         return masks
@@ -240,7 +251,10 @@ class EngineCore:
         drafts = generation.sequence.drafts[: work.num_drafts]
         rows = np.zeros((len(drafts) + 1, self._mask_words), np.uint32)
         may_end_from = generation.sampling.min_tokens - generation.sequence.num_output_tokens
-        taken = guide.fill(rows, drafts, remaining=generation.remaining, may_end_from=may_end_from)
+        try:
+            taken = guide.fill(rows, drafts, remaining=generation.remaining, may_end_from=may_end_from)
+        except Exception as error:
+            raise JobFailure.because_of(error) from error
         return rows[: taken + 1]
 
     def _delayed_end(self, generation: Generation) -> TokenMasks:
@@ -254,31 +268,39 @@ class EngineCore:
     def _commit(self, step: Step, drawn: dict[Sequence, list[Drawn]]) -> None:
         for work in step.works:
             member = self._members.get(work.sequence)
-            if isinstance(member, Scoring):
-                self._commit_scoring(member)
-            elif isinstance(member, Generation):
-                try:
+            try:
+                if isinstance(member, Scoring):
+                    self._commit_scoring(member)
+                elif isinstance(member, Generation):
                     self._commit_generation(member, work, drawn.get(work.sequence, []))
-                except GrammarError as error:
-                    self.fail(self._job_of[work.sequence], constraint_error(error))
+            except JobFailure as failure:
+                self.fail(self._job_of[work.sequence], failure.error)
 
     def _commit_scoring(self, scoring: Scoring) -> None:
         if scoring.is_complete:
             job = self._job_of[scoring.sequence]
             assert isinstance(job, ScoreJob), "only scoring jobs have scores"
-            job.sink.push((scoring.sequence.index, scoring.score()))
+            score = scoring.score()
+            if math.isnan(score.total):
+                raise _no_numbers()
+            job.sink.push((scoring.sequence.index, score))
             self._drop(job, scoring)
 
     def _commit_generation(self, generation: Generation, work: Work, drawn: list[Drawn]) -> None:
         sequence = generation.sequence
         if drawn:
-            accepted = self._take_drawn(generation, sequence.drafts[: work.num_drafts], drawn)
+            try:
+                accepted = self._take_drawn(generation, sequence.drafts[: work.num_drafts], drawn)
+            except JobFailure:
+                raise
+            except Exception as error:
+                raise JobFailure.because_of(error) from error
             self.scheduler.settle(sequence, accepted)
             self.stats.draft_tokens += work.num_drafts
             self.stats.accepted_draft_tokens += accepted
             self._after_tokens(generation)
         elif generation.remaining == 0 and sequence.num_remaining == 0:
-            generation.end(StopReason.LENGTH)
+            _end(generation, StopReason.LENGTH)
             self._deliver(self._job_of[sequence], generation)
 
     def _take_drawn(self, generation: Generation, drafts: list[int], drawn: list[Drawn]) -> int:
@@ -286,6 +308,8 @@ class EngineCore:
         guide = generation.guide
         accepted = 0
         for token in drawn:
+            if token.token < 0:
+                raise _no_numbers()
             is_draft = (
                 accepted < len(drafts) and accepted < len(drawn) - 1 and token.token == drafts[accepted]
             )
@@ -309,18 +333,32 @@ class EngineCore:
     def _after_tokens(self, generation: Generation) -> None:
         """End what is complete, propose forced text for the next step, and deliver what was added."""
         sequence = generation.sequence
-        generation.close_guided()
         sequence.drafts = []
-        if generation.guide is not None and generation.finish is None:
-            limit = min(self._limits.max_draft_tokens, generation.remaining - 1)
-            is_sure = self.scheduler.num_running > _EAGER_DRAFT_SEQUENCES
-            sequence.drafts = generation.guide.drafts(limit, is_sure=is_sure)
+        if generation.guide is not None:
+            try:
+                sequence.drafts = self._next_drafts(generation, generation.guide)
+            except Exception as error:
+                raise JobFailure.because_of(error) from error
         self._deliver(self._job_of[sequence], generation)
 
+    def _next_drafts(self, generation: Generation, guide: Guide) -> list[int]:
+        """Forced text for the next step; ends the output where its constraint does."""
+        generation.close_guided()
+        if generation.finish is not None:
+            return []
+        limit = min(self._limits.max_draft_tokens, generation.remaining - 1)
+        return guide.drafts(limit, is_sure=self.scheduler.num_running > _EAGER_DRAFT_SEQUENCES)
 
-def constraint_error(error: GrammarError) -> ConstraintError:
-    """What a caller is told when a grammar refuses."""
-    return ConstraintError(str(error), param="constraint", pointer=getattr(error, "pointer", ""))
+
+def _end(generation: Generation, reason: StopReason) -> None:
+    try:
+        generation.end(reason)
+    except Exception as error:
+        raise JobFailure.because_of(error) from error
+
+
+def _no_numbers() -> JobFailure:
+    return JobFailure(BackendError("the model's logits are not numbers"))
 
 
 def _deadline_of(job: Job) -> float | None:

@@ -101,13 +101,14 @@ class Drawing:
         if not wanted:
             return {}
         top = max(rows[place].generation.sampling.logprobs or 0 for place in wanted)
-        chosen, ids, values = token_logprobs(logits[wanted], tokens[wanted], top)
+        taken = tokens[wanted].clamp(min=0)  # a row without a token ends its job
+        chosen, ids, values = token_logprobs(logits[wanted], taken, top)
         infos = {}
         for place, token, own, top_ids, top_values in zip(
             wanted, tokens[wanted].tolist(), chosen.tolist(), ids.tolist(), values.tolist(), strict=True
         ):
             count = rows[place].generation.sampling.logprobs or 0
-            best = zip(top_ids[:count], top_values[:count], strict=True)
+            best = [pair for pair in zip(top_ids[:count], top_values[:count], strict=True) if pair[0] >= 0]
             infos[place] = TokenInfo(
                 chosen=TokenLogprob(token_id=token, logprob=own),
                 top=tuple(TokenLogprob(token_id=other, logprob=value) for other, value in best),

@@ -16,10 +16,11 @@ from typing import Self, Unpack
 
 from sgrt.config import EngineConfig, EngineSettings
 from sgrt.engine.completion import Completion
-from sgrt.engine.core import EngineCore, constraint_error
+from sgrt.engine.core import EngineCore
 from sgrt.engine.guide import Grammar
 from sgrt.engine.intake import Intake
 from sgrt.engine.job import GenerateJob, ScoreJob
+from sgrt.engine.job_failure import constraint_error
 from sgrt.engine.loop import EngineLoop
 from sgrt.engine.mailbox import Mailbox
 from sgrt.engine.output_text import OutputText
@@ -293,9 +294,7 @@ class Engine:
             return  # the engine is closing, which ends the job
         error = compiled.exception()
         if isinstance(error, GrammarError):
-            wrapped = constraint_error(error)
-            wrapped.__cause__ = error
-            self._loop.fail(job, wrapped)
+            self._loop.fail(job, constraint_error(error))
         elif isinstance(error, Exception):
             self._loop.fail(job, error)
         elif error is None:
