@@ -115,6 +115,14 @@ class Limits:
         """Tokens whose keys and values fit the pool."""
         return self.num_pages * self.page_tokens
 
+    @property
+    def request_tokens(self) -> int:
+        """The most that prompt and output of one request may be together.
+
+        The last token's keys and values are never computed, so the pool may be one token shorter.
+        """
+        return min(self.context_tokens, self.pool_tokens + 1)
+
 
 def resolve_limits(
     config: EngineConfig, *, model_context_tokens: int, bytes_per_token: int, available_bytes: int
@@ -136,8 +144,9 @@ def resolve_limits(
     pages = config.num_pages
     if pages is None:
         affordable = int(available_bytes * config.memory_fraction) // bytes_per_token
-        useful = min(context * config.max_running, max(_LARGEST_DEFAULT_POOL_TOKENS, context))
-        pages = min(affordable, useful) // config.page_tokens
+        context_pages = -(-context // config.page_tokens)
+        largest = max(_LARGEST_DEFAULT_POOL_TOKENS // config.page_tokens, context_pages)
+        pages = min(affordable // config.page_tokens, config.max_running * context_pages, largest)
         _require(
             pages >= 1,
             "memory_fraction",

@@ -132,8 +132,7 @@ class Intake:
         self._check_room(prompt_tokens, max(1, sampling.min_tokens) if wanted is None else wanted)
         if wanted is not None:
             return wanted
-        # The last token's keys and values are never computed, so the pool may be one token shorter.
-        return min(self.limits.context_tokens, self.limits.pool_tokens + 1) - prompt_tokens
+        return self.limits.request_tokens - prompt_tokens
 
     def _check_room(self, prompt_tokens: int, output_tokens: int) -> None:
         total = prompt_tokens + output_tokens

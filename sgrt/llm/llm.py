@@ -185,7 +185,7 @@ class LLM:
         return results
 
     def _call(self, prompt: tuple[int, ...], param: SamplingParams) -> Call:
-        room = self._engine.parts.limits.context_tokens - len(prompt)
+        room = self._engine.parts.limits.request_tokens - len(prompt)
         constraint = param.constraint
         if param.structured_outputs is not None:
             constraint = param.structured_outputs.constraint()

@@ -30,6 +30,13 @@ def test_the_pool_takes_its_share_of_the_memory_and_no_more_than_is_of_use() -> 
     assert limits(EngineConfig(num_pages=7)).pool_tokens == 7 * 32
 
 
+def test_the_pool_holds_the_whole_context_where_pages_do_not_divide_it() -> None:
+    assert limits(EngineConfig(context_tokens=1000, max_running=1)).num_pages == 32
+    assert limits(EngineConfig(context_tokens=100, max_running=3)).num_pages == 3 * 4
+    assert limits(EngineConfig(context_tokens=1000, max_running=1)).request_tokens == 1000
+    assert limits(EngineConfig(context_tokens=1000, num_pages=2)).request_tokens == 65
+
+
 def test_too_little_memory_for_one_page_is_said() -> None:
     with pytest.raises(InvalidRequest, match="holds no page of 32 tokens"):
         limits(EngineConfig(), available_bytes=1 << 20)

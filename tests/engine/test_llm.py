@@ -99,6 +99,14 @@ def test_max_tokens_end_where_the_context_ends() -> None:
             llm.generate([[5] * 30], params, use_tqdm=False)
 
 
+def test_max_tokens_end_where_a_small_pool_ends() -> None:
+    with LLM.from_engine(scripted_engine(lambda prompt, output: {65: 9.0}, num_pages=2)) as llm:
+        for asked in (None, 1000):
+            (output,) = llm.generate([[66] * 40], SamplingParams(max_tokens=asked), use_tqdm=False)
+            assert len(output.outputs[0].token_ids) == 25
+            assert output.outputs[0].finish_reason == "length"
+
+
 def test_chats_are_rendered_with_the_models_template() -> None:
     with LLM.from_engine(scripted_engine(saying("hello"))) as llm:
         chat = [{"role": "user", "content": "hi"}]
