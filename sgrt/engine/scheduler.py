@@ -1,7 +1,7 @@
 """The scheduler: which sequences compute how many tokens next, and in which pages.
 
-Decoding sequences go first, one token (and its drafts) each; what is left of the step's tokens goes to
-prompts, in chunks that end at page borders. A waiting sequence is admitted when the pages for
+Decoding sequences go first, one token (and its drafts) each; what is left of the step's tokens, a page at
+least, goes to prompts, in chunks that end at page borders. A waiting sequence is admitted when the pages for
 its prompt are at hand. When pages run out, unlocked cache goes first, then the sequence that
 ranks last is preempted: its pages go to the tree, and it resumes from there with the same tokens.
 """
@@ -103,9 +103,10 @@ class Scheduler:
         """Decide the next step; allocates its pages, evicting and preempting as needed."""
         step = Step(budget=self._limits.step_tokens)
         decoding = [sequence for sequence in self._running if sequence.num_remaining <= 1]
+        kept = self._kept_for_prompts(num_decoding=len(decoding))
         for place, sequence in enumerate(decoding):
             if sequence.status is SequenceStatus.RUNNING:
-                self._schedule_decode(step, sequence, num_behind=len(decoding) - place - 1)
+                self._schedule_decode(step, sequence, num_kept=len(decoding) - place - 1 + kept)
         for sequence in [sequence for sequence in self._running if sequence.num_remaining > 1]:
             self._schedule_prefill(step, sequence, may_preempt=not step.works)
         self._admit(step)
@@ -169,8 +170,15 @@ class Scheduler:
 
     # -- running sequences -------------------------------------------------------------------------
 
-    def _schedule_decode(self, step: Step, sequence: Sequence, *, num_behind: int) -> None:
-        room = step.budget - num_behind - 1
+    def _kept_for_prompts(self, *, num_decoding: int) -> int:
+        """Tokens of the step that drafts leave alone: a page for a prompt that runs or could be admitted."""
+        has_prompt = num_decoding < len(self._running)
+        may_admit = bool(self._waiting) and len(self._running) < self._limits.max_running
+        return self._limits.page_tokens if has_prompt or may_admit else 0
+
+    def _schedule_decode(self, step: Step, sequence: Sequence, *, num_kept: int) -> None:
+        """The next token and the drafts that fit; `num_kept` tokens of the step are for those behind."""
+        room = step.budget - num_kept - 1
         drafts = min(len(sequence.drafts), max(0, room), self._limits.max_draft_tokens)
         end = sequence.num_computed + 1
         if drafts and not self._grow(sequence, end + drafts):

@@ -191,6 +191,21 @@ def test_scoring_shares_the_prefix() -> None:
 WORDS = WordGrammar([letters("CATALOG"), letters("CATALYST"), letters("DOG")], end_token_id=END)
 
 
+def test_drafts_leave_room_for_prompts() -> None:
+    word = [place % 30 for place in range(400)]
+    driver = Driver(num_pages=400, max_running=4, step_tokens=18, max_draft_tokens=16)
+    busy = [
+        driver.submit([n], grammar=WordGrammar([word], end_token_id=END), max_tokens=400)[1] for n in range(2)
+    ]
+    for _ in range(3):
+        driver.step()
+    _, prompt = driver.submit(range(20), max_tokens=1)
+    for _ in range(8):
+        driver.step()
+    assert prompt.is_closed
+    assert not any(sink.is_closed for sink in busy)
+
+
 def test_constrained_output_is_a_word_of_the_grammar() -> None:
     for first in range(10):
         sink = Driver().generate([first], grammar=WORDS, max_tokens=20)
