@@ -10,7 +10,7 @@ from sgrt_grammars.schema.formula import All, At, Formula, Not, Some, conjunctio
 from sgrt_grammars.schema.objects import ObjectShape
 from sgrt_grammars.schema.shape import Shape
 
-MAX_COMBINATIONS = 20_000
+MAX_COMBINATIONS = 2_000
 
 
 def combine(

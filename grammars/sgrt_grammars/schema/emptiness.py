@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from sgrt_grammars.errors import InvalidConstraint
 from sgrt_grammars.schema.arrays import ArrayShape, complement_array, intersect_arrays
 from sgrt_grammars.schema.formula import ALWAYS, NEVER, Formula, conjunction
 from sgrt_grammars.schema.objects import ObjectShape, complement_object, intersect_objects
@@ -13,12 +14,17 @@ from sgrt_grammars.schema.shape import MAX_ALTERNATIVES, NO_VALUE, Shape, comple
 _MAX_DEPTH = 4
 
 
+class LeadsBack(InvalidConstraint):
+    """A shape is asked for while it is being worked out: a question about members, or a schema that is a circle."""
+
+
 @dataclass(slots=True)
 class Emptiness:
     """Looks into members and items, a few levels deep. A doubtful shape counts as not empty."""
 
     shape: Callable[[Formula], Shape]
     _known: dict[Formula, bool] = field(default_factory=dict)
+    _nesting: int = 0
 
     def pruned(self, shape: Shape) -> Shape:
         """The same values, without conjunctions that are evidently empty."""
@@ -91,10 +97,18 @@ class Emptiness:
         if formula in (ALWAYS, NEVER) or depth > _MAX_DEPTH:
             return formula == NEVER
         known = self._known.get(formula)
-        if known is None:
-            self._known[formula] = False  # while it is being looked at: recursion is not evidently empty
-            known = self._known[formula] = self._is_void_shape(self.shape(formula), depth)
-        return known
+        if known is not None or self._nesting > _MAX_DEPTH:
+            return bool(known)
+        self._known[formula] = False  # while it is being looked at: recursion is not evidently empty
+        self._nesting += 1  # working out a shape may ask about the emptiness of others
+        try:
+            self._known[formula] = self._is_void_shape(self.shape(formula), depth)
+        except LeadsBack:
+            del self._known[formula]
+            return False
+        finally:
+            self._nesting -= 1
+        return self._known[formula]
 
     def _is_void_shape(self, shape: Shape, depth: int) -> bool:
         if shape.is_empty:

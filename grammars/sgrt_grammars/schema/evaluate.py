@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import urldefrag
 
-from sgrt_grammars.errors import InvalidConstraint
 from sgrt_grammars.regex.language import ANY_TEXT, Language
 from sgrt_grammars.schema.applicators import APPLICATORS, evaluate_rest
 from sgrt_grammars.schema.case import Case, united
 from sgrt_grammars.schema.document import Document, Node
 from sgrt_grammars.schema.draft import Draft
-from sgrt_grammars.schema.emptiness import Emptiness
+from sgrt_grammars.schema.emptiness import Emptiness, LeadsBack
 from sgrt_grammars.schema.formula import All, At, Formula, Not, Some
 from sgrt_grammars.schema.local import child, typed_shape, value_shape
 from sgrt_grammars.schema.seen import NONE_SEEN, seen_by
@@ -88,9 +87,7 @@ class Evaluator:
             return [Case(shape, seen_by(node, scope) if is_tracking else NONE_SEEN)]
         place = (node.pointer, scope)
         if place in self._open:
-            raise InvalidConstraint(
-                "a reference that leads back to itself says nothing", pointer=node.pointer
-            )
+            raise LeadsBack("a reference that leads back to itself says nothing", pointer=node.pointer)
         self._open.add(place)
         try:
             return self._combined(node, scope, shape, is_tracking=is_tracking)
@@ -129,9 +126,7 @@ class Evaluator:
         """The cases of what a reference leads to."""
         place = (f"{node.pointer}/{keyword}", scope)
         if place in self._open:
-            raise InvalidConstraint(
-                f"{keyword} leads back to itself without a value between", pointer=node.pointer
-            )
+            raise LeadsBack(f"{keyword} leads back to itself without a value between", pointer=node.pointer)
         self._open.add(place)
         try:
             target = self._target(node, scope, keyword)

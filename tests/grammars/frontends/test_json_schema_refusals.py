@@ -132,3 +132,14 @@ def test_chains_of_references_are_followed() -> None:
     oracle = Oracle(schema_expression(JsonSchema(text=json.dumps(schema))))
     assert oracle.accepts(b'{"a":null}')
     assert not oracle.accepts(b'{"a":1}')
+
+
+def test_an_exclusive_choice_may_look_into_the_schema_it_belongs_to() -> None:
+    node = {
+        "type": "object",
+        "properties": {"kind": {"type": "string"}, "sub": {"$ref": "#"}},
+        "oneOf": [{"required": ["sub"]}, {"required": ["a"]}],
+    }
+    oracle = Oracle(schema_expression(JsonSchema(text=json.dumps(node))))
+    assert oracle.accepts(b'{"kind":"k","a":1}')
+    assert not oracle.accepts(b'{"kind":"k"}')
