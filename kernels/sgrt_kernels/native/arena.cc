@@ -49,7 +49,9 @@ void advise_inside(const void* data, size_t bytes, int advice) {
 
 void advise_small_pages(void* data, size_t bytes) {
 #if defined(MADV_NOHUGEPAGE)
-    advise_inside(data, bytes, MADV_NOHUGEPAGE);
+    const uintptr_t first = reinterpret_cast<uintptr_t>(data) / kHugePage * kHugePage;
+    const uintptr_t last = rounded_up(reinterpret_cast<uintptr_t>(data) + bytes, kHugePage);
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_NOHUGEPAGE);
 #else
     (void)data;
     (void)bytes;

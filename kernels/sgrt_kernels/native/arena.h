@@ -29,7 +29,7 @@ void drop_file_pages(const void* data, size_t bytes);
 // Ask for 2 MiB pages where memory inside [data, data + bytes) is touched for the first time.
 void advise_large_pages(void* data, size_t bytes);
 
-// Ask for ordinary pages inside [data, data + bytes), whatever was asked for before.
+// Ask for ordinary pages wherever a 2 MiB page would hold a part of [data, data + bytes).
 void advise_small_pages(void* data, size_t bytes);
 
 }  // namespace sgrt
