@@ -66,15 +66,21 @@ class GrammarCompiler:
 
     def compile(self, constraint: Constraint) -> Grammar:
         """The grammar of `constraint`. Raises a `GrammarError` that says what cannot be kept, and where."""
-        with self._lock:
-            found = self._grammars.get(constraint)
-            if found is not None:
-                self._grammars.move_to_end(constraint)
-                return found
+        found = self.cached(constraint)
+        if found is not None:
+            return found
         grammar = self.compile_expression(lower(constraint, self.vocabulary))
         with self._lock:
             self._keep(constraint, grammar)
         return grammar
+
+    def cached(self, constraint: Constraint) -> Grammar | None:
+        """The grammar of `constraint` if it is in the cache; never waits for a compilation."""
+        with self._lock:
+            found = self._grammars.get(constraint)
+            if found is not None:
+                self._grammars.move_to_end(constraint)
+            return found
 
     def compile_expression(self, expression: Expression) -> Grammar:
         """The grammar of an expression, not cached as a whole (its states are)."""

@@ -9,7 +9,6 @@ import sys
 import time
 import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from types import TracebackType
 from typing import Self, Unpack
@@ -17,23 +16,20 @@ from typing import Self, Unpack
 from sgrt.config import EngineConfig, EngineSettings
 from sgrt.engine.completion import Completion
 from sgrt.engine.core import EngineCore
-from sgrt.engine.guide import Grammar
+from sgrt.engine.grammar_queue import GrammarQueue
 from sgrt.engine.intake import Intake
 from sgrt.engine.job import GenerateJob, ScoreJob
-from sgrt.engine.job_failure import constraint_error
 from sgrt.engine.loop import EngineLoop
 from sgrt.engine.mailbox import Mailbox
 from sgrt.engine.output_text import OutputText
 from sgrt.engine.parts import EngineParts, load_parts
 from sgrt.engine.stats import EngineStats
 from sgrt.engine.stream import Stream
-from sgrt.request import Request
 from sgrt.tokenizer.disguise import Json
 from sgrt.tokenizer.stream_decoder import StreamDecoder
 from sgrt_frontend.call import Call, Chunk, Description, Message, Score, Usage
 from sgrt_frontend.spelling import Spelling
 from sgrt_grammars.compiler import GrammarCompiler
-from sgrt_grammars.errors import BudgetTooSmall, GrammarError
 
 
 class Engine:
@@ -68,7 +64,7 @@ class Engine:
         engine._start(parts, config or EngineConfig())
         return engine
 
-    def _start(self, parts: EngineParts, config: EngineConfig) -> None:
+    def _assemble(self, parts: EngineParts, config: EngineConfig) -> None:
         self.config = config
         self._parts = parts
         tokenizer = parts.tokenizer
@@ -82,8 +78,6 @@ class Engine:
         )
         self._ids = itertools.count()
         self._seeds = random.Random(config.seed)
-        self._grammars = GrammarCompiler(self._vocabulary)
-        self._compilers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sgrt-grammar")
         core = EngineCore(
             parts.runner,
             parts.limits,
@@ -93,9 +87,17 @@ class Engine:
         )
         self._core_stats = core.stats
         self._loop = EngineLoop(core)
+        self._grammars = GrammarQueue(GrammarCompiler(self._vocabulary), self._loop)
         self._loop.start()
         # Also runs when the engine is forgotten, and at exit: the thread must not outlive the interpreter.
-        self._finalizer = weakref.finalize(self, _shut_down, self._loop, self._compilers, parts)
+        self._finalizer = weakref.finalize(self, _shut_down, self._loop, self._grammars, parts)
+
+    def _start(self, parts: EngineParts, config: EngineConfig) -> None:
+        try:
+            self._assemble(parts, config)
+        except BaseException:
+            parts.close()
+            raise
         if config.verbose and parts.summary:
             print(f"sgrt: {parts.summary}", file=sys.stderr)  # noqa: T201  # asked for by `verbose`
 
@@ -204,11 +206,11 @@ class Engine:
             call, id=next(self._ids), seed=self._seeds.getrandbits(63), now_s=time.monotonic()
         )
         mailbox: Mailbox[Chunk] = Mailbox()
-        sampling = request.sampling
+        sampling, tokenizer = request.sampling, self._parts.tokenizer  # a job must not keep its engine alive
         job = GenerateJob(
             request=request,
             make_text=lambda: OutputText(
-                StreamDecoder(self._parts.tokenizer), stops=sampling.stop, includes_stop=sampling.include_stop
+                StreamDecoder(tokenizer), stops=sampling.stop, includes_stop=sampling.include_stop
             ),
             sink=mailbox,
         )
@@ -216,9 +218,7 @@ class Engine:
         if request.constraint is None:
             self._loop.submit(job)
         else:
-            self._compilers.submit(self._compile, request).add_done_callback(
-                lambda compiled: self._compiled(job, compiled)
-            )
+            self._grammars.prepare(job, is_over=lambda: mailbox.is_over)
         return Stream(self._loop, job, mailbox)
 
     def complete(self, call: Call) -> tuple[Completion, ...]:
@@ -281,25 +281,6 @@ class Engine:
 
     # -- jobs --------------------------------------------------------------------------------------
 
-    def _compile(self, request: Request) -> Grammar:
-        """The grammar of a request, on the compiling thread: its budget is looked at before any prefill."""
-        assert request.constraint is not None, "only constraints are compiled"
-        grammar = self._grammars.compile(request.constraint)
-        if grammar.minimum_tokens > request.max_tokens:
-            raise BudgetTooSmall(needed=grammar.minimum_tokens, given=request.max_tokens)
-        return grammar
-
-    def _compiled(self, job: GenerateJob, compiled: Future[Grammar]) -> None:
-        if compiled.cancelled():
-            return  # the engine is closing, which ends the job
-        error = compiled.exception()
-        if isinstance(error, GrammarError):
-            self._loop.fail(job, constraint_error(error))
-        elif isinstance(error, Exception):
-            self._loop.fail(job, error)
-        elif error is None:
-            self._loop.submit_if_open(job, compiled.result())
-
     def _submit_scores(
         self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]
     ) -> tuple[ScoreJob, Mailbox[tuple[int, Score]]]:
@@ -319,10 +300,9 @@ class Engine:
         return job, mailbox
 
 
-def _shut_down(loop: EngineLoop, compilers: ThreadPoolExecutor, parts: EngineParts) -> None:
-    loop.stop()
-    compilers.shutdown(wait=False, cancel_futures=True)
-    parts.close()
+def _shut_down(loop: EngineLoop, grammars: GrammarQueue, parts: EngineParts) -> None:
+    grammars.close()
+    loop.stop(then=parts.close)
 
 
 def _in_order(

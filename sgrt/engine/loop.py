@@ -20,6 +20,10 @@ T = TypeVar("T")
 _LONGEST_WAIT_S = 3600.0  # the system's own limit for a timed wait is not the same everywhere
 
 
+def _nothing() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Command:
     """Something to do on the engine's thread, and what to do instead when the thread has failed."""
@@ -39,7 +43,9 @@ class EngineLoop:
         self._core = core
         self._clock = clock
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
-        self._lock = threading.Lock()  # orders commands before the end of the thread
+        # Orders commands before the end of the thread. Reentrant: a collected engine may be stopped anywhere.
+        self._lock = threading.RLock()
+        self._at_end: Callable[[], None] = _nothing
         self._is_stopping = False
         self._closed_by: BackendError | None = None
         self._thread = threading.Thread(target=self._main, name="sgrt-engine", daemon=True)
@@ -53,12 +59,21 @@ class EngineLoop:
         """Start the thread."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Cancel all jobs and end the thread. Stopping twice is harmless."""
+    def stop(self, then: Callable[[], None] = _nothing) -> None:
+        """Cancel all jobs, end the thread, and do `then`, when nothing runs any more.
+
+        Called on the engine's own thread (where a forgotten engine may be collected) it returns at once, and the
+        thread ends after the step it is in.
+        """
         self._close(BackendError("the engine is closed"))
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+        is_own_thread = threading.current_thread() is self._thread
+        if is_own_thread:
+            self._at_end = then
+        if self._thread.is_alive():
             self._commands.put(_Command(run=self._request_stop, abandon=lambda error: None))
+        if not is_own_thread:
             self._thread.join()
+            then()
 
     def announce(self, job: Job) -> None:
         """Take in a job that is still being prepared; its deadline counts from now.
@@ -141,6 +156,8 @@ class EngineLoop:
             while not self._commands.empty():
                 self._commands.get().abandon(failure)
             raise
+        finally:
+            self._at_end()
 
     def _run_commands(self) -> None:
         """Run what was posted; when there is nothing to compute, wait for a command or a deadline."""

@@ -22,6 +22,11 @@ class Mailbox(Generic[Item]):
         self._wake: Callable[[], object] | None = None
         self._wakes_for_items = True
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the sender ended it; items may be left."""
+        return self._is_over
+
     def push(self, item: Item) -> None:
         """Add an item."""
         with self._lock:

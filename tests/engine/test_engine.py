@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from scripted_engine import CONTEXT_TOKENS, END, saying, scripted_engine, tokenizer
@@ -323,12 +325,70 @@ def test_settings_out_of_range_are_refused_by_name(settings: dict[str, object], 
 def test_a_deadline_also_ends_a_call_whose_grammar_is_still_being_compiled() -> None:
     with scripted_engine(endless) as engine:
         gate = threading.Event()
-        engine._compilers.submit(gate.wait)  # the compiling thread is busy
+        engine._grammars._thread.submit(gate.wait)  # the compiling thread is busy
         late = Call(prompt=HELLO, constraint=Choice(options=("a",)), deadline_s=0.05)
         (completion,) = engine.complete(late)
         assert completion.finish.reason is StopReason.DEADLINE
         gate.set()
         assert engine.complete(Call(prompt=HELLO, constraint=Choice(options=("a",))))[0].text == "a"
+
+
+def test_known_grammars_do_not_wait_and_those_of_cancelled_calls_are_not_compiled() -> None:
+    with scripted_engine(endless) as engine:
+        known = Call(prompt=HELLO, constraint=Choice(options=("a",)))
+        engine.complete(known)
+        gate = threading.Event()
+        engine._grammars._thread.submit(gate.wait)  # the compiling thread is busy
+        assert engine.complete(known)[0].text == "a"
+        unwanted = Choice(options=("b",))
+        with engine.submit(Call(prompt=HELLO, constraint=unwanted)) as stream:
+            pass
+        assert stream.completions()[0].finish.reason is StopReason.CANCELLED
+        gate.set()
+        engine._grammars._thread.submit(int).result()
+        assert engine._grammars._compiler.cached(unwanted) is None
+
+
+def test_a_call_that_races_with_closing_is_refused_like_a_late_one() -> None:
+    engine = scripted_engine(endless)
+    engine._grammars.close()
+    with pytest.raises(BackendError, match="closed"):
+        engine.complete(Call(prompt=HELLO, constraint=Choice(options=("a",))))
+    engine.close()
+
+
+def test_a_start_that_fails_releases_the_model() -> None:
+    closed: list[bool] = []
+    with scripted_engine(endless) as engine:
+        broken = replace(
+            engine.parts,
+            tokenizer=None,  # type: ignore[arg-type]  # wrong on purpose
+            close=lambda: closed.append(True),
+        )
+    with pytest.raises(AttributeError):
+        Engine.from_parts(broken)
+    assert closed == [True]
+
+
+def test_a_forgotten_engine_ends_its_calls_and_releases_the_model() -> None:
+    closed = threading.Event()
+    engine = scripted_engine(endless, close=closed.set)
+    stream = engine.submit(call(max_tokens=4000))
+    del engine
+    gc.collect()
+    assert closed.is_set()
+    assert stream.completions()[0].finish.reason is StopReason.CANCELLED
+
+
+def test_an_engine_collected_on_its_own_thread_ends_after_the_step() -> None:
+    closed = threading.Event()
+    engine = scripted_engine(endless, close=closed.set)
+    stream = engine.submit(call(max_tokens=4000))
+    engine._loop.ask(lambda core: engine.close()).result()
+    assert stream.completions()[0].finish.reason is StopReason.CANCELLED
+    assert closed.wait(10)
+    with pytest.raises(BackendError, match="closed"):
+        engine.complete(call())
 
 
 def test_counters_settle_after_a_cancellation() -> None:
