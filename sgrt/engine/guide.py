@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 TokenMasks = NDArray[np.uint32]  # [rows, words], bit t % 32 of word t // 32: token t is allowed
 
 
-_WATCHED_TOKENS = 256  # how near the end of the budget its influence is looked for
+# Where looking costs a mask: how far above the shortest completion a budget may be and is still looked at.
+_WATCHED_TOKENS = 256
 
 
 class Matcher(Protocol):
@@ -43,6 +44,10 @@ class Matcher(Protocol):
 
     def fork(self) -> Self:
         """An independent copy."""
+        ...
+
+    def shortest_completion(self) -> Sequence[int]:
+        """Tokens that complete the text from here: the known completion that budgets rest on."""
         ...
 
     def forced_bytes(self) -> bytes:
@@ -158,10 +163,10 @@ class Guide:
         self._states = []
         for place in range(len(drafts) + 1):
             self._matcher.mask(rows[place], remaining - place)
+            if not self.was_narrowed:
+                self._watch(place, rows[place], remaining - place, may_end=place >= may_end_from)
             if place < may_end_from:
                 self._delay_end(rows[place])
-            elif remaining - place <= _WATCHED_TOKENS and not self.was_narrowed:
-                self._watch(place, rows[place])
             if place < len(drafts) or self._is_forced_behind:
                 cached = self._matcher.row()
                 self._states.append(None if cached is None else cached[0])
@@ -185,16 +190,25 @@ class Guide:
         is_taken = self._matcher.advance(token)
         assert is_taken, f"token {token} was allowed by a mask and then refused"
 
-    def _watch(self, place: int, row: NDArray[np.uint32]) -> None:
+    def _watch(self, place: int, row: NDArray[np.uint32], remaining: int, *, may_end: bool) -> None:
         """Note the row without a budget if the budget leaves something out of it."""
+        whole = self._row_without_budget(row, remaining)
+        if whole is None or np.array_equal(whole, row):
+            return
+        self.narrowed[place] = whole if may_end else whole.copy()
+        if not may_end:
+            self._delay_end(self.narrowed[place])
+
+    def _row_without_budget(self, row: NDArray[np.uint32], remaining: int) -> NDArray[np.uint32] | None:
+        """None where it is not at hand and the budget is far from what completes the text."""
         cached = self._matcher.row()
         if cached is not None:
-            whole = cached[1]
-        else:
-            whole = np.zeros_like(row)
-            self._matcher.mask(whole)
-        if not np.array_equal(whole, row):
-            self.narrowed[place] = whole
+            return cached[1]
+        if remaining > _WATCHED_TOKENS + len(self._matcher.shortest_completion()):
+            return None
+        whole = np.zeros_like(row)
+        self._matcher.mask(whole)
+        return whole
 
     def _delay_end(self, row: NDArray[np.uint32]) -> None:
         saved = {word: int(row[word]) for word in self._end_masks}

@@ -253,6 +253,16 @@ def test_a_budget_that_decides_the_word_is_told() -> None:
     assert (sink.text(), sink.finish().reason) == ("NOTHING", StopReason.END_OF_TEXT)
 
 
+def test_a_budget_that_decides_is_told_before_min_tokens_and_far_from_the_end() -> None:
+    early = WordGrammar([letters("YES"), letters("NOTHING")], end_token_id=END)
+    driver = Driver(continue_with(letters("NOTHING"), end_token_id=END), num_pages=400)
+    sink = driver.generate([1], grammar=early, max_tokens=5, min_tokens=2)
+    assert (sink.text(), sink.finish().reason) == ("YES", StopReason.BUDGET)
+    long = WordGrammar([[0] * 300, letters("N") * 310], end_token_id=END)
+    sink = driver.generate([1], grammar=long, max_tokens=305)
+    assert (len(sink.tokens()), sink.finish().reason) == (300, StopReason.BUDGET)
+
+
 def test_min_tokens_delays_the_end_of_a_constrained_text_where_it_can() -> None:
     words = WordGrammar([letters("NO"), letters("NOTHING")], end_token_id=END)
     driver = Driver(continue_with(letters("NO"), end_token_id=END))

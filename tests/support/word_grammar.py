@@ -64,6 +64,9 @@ class WordMatcher:
         copy._taken = list(self._taken)
         return copy
 
+    def shortest_completion(self) -> tuple[int, ...]:
+        return min(self._rests(), key=len)
+
     def forced_bytes(self) -> bytes:
         return bytes(self.forced_tokens())
 
