@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sgrt.engine.guide import Guide
 from sgrt.engine.output_text import OutputText
+from sgrt.engine.seen_tokens import SeenTokens
 from sgrt.engine.sequence import Sequence
 from sgrt_frontend.call import Chunk, Finish, Origin, SamplingParams, StopReason, TokenInfo, Usage
 
@@ -39,9 +40,9 @@ class Generation:
         "finish",
         "guide",
         "is_plain",
-        "output_counts",
         "sampling",
         "seed",
+        "seen",
         "sequence",
     )
 
@@ -60,7 +61,7 @@ class Generation:
         self.guide = guide
         self.is_plain = guide is None and is_plain(self.sampling)
         self.finish: Finish | None = None
-        self.output_counts: dict[int, int] = {}
+        self.seen = _seen(sequence)
         self._text = text
         self._ends = end_token_ids if guide is not None or not self.sampling.ignore_eos else frozenset()
         self._stop_ids = frozenset(self.sampling.stop_token_ids)
@@ -148,13 +149,9 @@ class Generation:
             self._infos.append(drawn.info)
         if drawn.origin is Origin.FORCED:
             self._num_forced += 1
-        if self._has_penalties:
-            self.output_counts[token] = self.output_counts.get(token, 0) + 1
+        if self.seen is not None:
+            self.seen.take(token)
         self._shown.append(self._text.feed((token,), may_stop=self.may_end))
-
-    @property
-    def _has_penalties(self) -> bool:
-        return has_penalties(self.sampling)
 
 
 def is_plain(sampling: SamplingParams) -> bool:
@@ -174,3 +171,11 @@ def has_penalties(sampling: SamplingParams) -> bool:
         or sampling.presence_penalty != 0.0
         or sampling.frequency_penalty != 0.0
     )
+
+
+def _seen(sequence: Sequence) -> SeenTokens | None:
+    """What penalties need to know; only that on repetition counts the prompt."""
+    sampling = sequence.request.sampling
+    if not has_penalties(sampling):
+        return None
+    return SeenTokens(sequence.request.prompt if sampling.repetition_penalty != 1.0 else ())

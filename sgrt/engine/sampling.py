@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sgrt.engine.generation import Generation, has_penalties
+from sgrt.engine.generation import Generation
 from sgrt.engine.guide import TokenMasks
 from sgrt_frontend.call import SamplingParams
 from sgrt_kernels.ops.masked_sample import SamplingRows, TokenHistory
@@ -17,6 +17,7 @@ from sgrt_kernels.ops.masked_sample.rows import LogitBias
 
 _SEED_STEP = 0x9E37_79B9_7F4A_7C15
 _LARGEST_SEED = 2**63 - 1
+_NO_ENTRIES = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ def build_rows(rows: list[DrawnRow], masks: TokenMasks | None, device: torch.dev
     """The sampler's parameters. What no row asks for is left out, so that plain greedy rows cost nothing."""
     params = [row.generation.sampling for row in rows]
     packed = None if masks is None else torch.from_numpy(masks.view(np.int32)).to(device)
-    history = _history(rows, device) if any(map(has_penalties, params)) else None
+    history = _history(rows, device) if any(row.generation.seen is not None for row in rows) else None
     bias = _bias(params, device) if any(param.logit_bias for param in params) else None
     if all(param.temperature == 0 for param in params):
         return SamplingRows(masks=packed, history=history, bias=bias)
@@ -69,26 +70,18 @@ def build_rows(rows: list[DrawnRow], masks: TokenMasks | None, device: torch.dev
 
 
 def _history(rows: list[DrawnRow], device: torch.device) -> TokenHistory:
-    at: list[int] = []
-    tokens: list[int] = []
-    counts: list[float] = []
-    for place, row in enumerate(rows):
-        generation = row.generation
-        if not has_penalties(generation.sampling):
-            continue
-        seen = dict(generation.output_counts)
-        for draft in generation.sequence.drafts[: row.num_drafts]:
-            seen[draft] = seen.get(draft, 0) + 1
-        if generation.sampling.repetition_penalty != 1.0:
-            seen = {**dict.fromkeys(generation.sequence.request.prompt, 0), **seen}
-        at += [place] * len(seen)
-        tokens += seen
-        counts += seen.values()
+    entries = [
+        seen.entries(row.generation.sequence.drafts[: row.num_drafts])
+        if (seen := row.generation.seen) is not None
+        else _NO_ENTRIES
+        for row in rows
+    ]
+    lengths = [len(tokens) for tokens, _ in entries]
     params = [row.generation.sampling for row in rows]
     return TokenHistory(
-        rows=_integers(at, device),
-        tokens=_integers(tokens, device),
-        output_counts=_floats(counts, device),
+        rows=torch.from_numpy(np.repeat(np.arange(len(rows)), lengths)).to(device),
+        tokens=torch.from_numpy(np.concatenate([tokens for tokens, _ in entries])).to(device),
+        output_counts=torch.from_numpy(np.concatenate([counts for _, counts in entries])).to(device),
         repetition_penalty=_floats([param.repetition_penalty for param in params], device),
         presence_penalty=_floats([param.presence_penalty for param in params], device),
         frequency_penalty=_floats([param.frequency_penalty for param in params], device),
