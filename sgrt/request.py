@@ -14,7 +14,8 @@ class Request:
 
     `arrival_s` and `deadline_s` are readings of the engine's monotonic clock. `score_from` asks for the
     log-probabilities of the prompt's own tokens from that position on (at least 1, since the first
-    token has no distribution) and generates nothing.
+    token has no distribution) and generates nothing. `is_private`: nobody else uses its `cache_salt`, so what it
+    leaves in the cache is of no use once it is over.
     """
 
     id: int
@@ -27,6 +28,7 @@ class Request:
     arrival_s: float = 0.0
     deadline_s: float | None = None
     cache_salt: str = ""
+    is_private: bool = False
     score_from: int | None = None
 
     @property

@@ -195,6 +195,16 @@ class RadixTree:
             freed += self._let_go(dropped)
         return freed
 
+    def forget(self, salt: str) -> int:
+        """Drop every unlocked run under `salt`; returns how many pages became free."""
+        root = self._roots.get(salt)
+        freed = 0
+        for node in reversed(list(self._below(root))) if root is not None else ():
+            if node.is_evictable:  # children come first: they are below their parents
+                self._remove_leaf(node)
+                freed += self._let_go(node.pages)
+        return freed
+
     def unlock(self, node: Node) -> None:
         """Release one lock on the path to `node` (called by its handle)."""
         self._touch(node)

@@ -221,6 +221,9 @@ class EngineCore:
         members.remove(member)
         if not members:
             del self._jobs[job]
+            for request in job.requests if isinstance(job, ScoreJob) else (job.request,):
+                if request.is_private:
+                    self.scheduler.tree.forget(request.cache_salt)
 
     def _measure(self) -> None:
         stats, scheduler = self.stats, self.scheduler

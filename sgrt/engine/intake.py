@@ -53,6 +53,7 @@ class Intake:
             arrival_s=now_s,
             deadline_s=None if call.deadline_s is None else now_s + call.deadline_s,
             cache_salt=self._salt(call.cache_salt, id),
+            is_private=not self.shares_prefixes,
         )
 
     def score_request(
@@ -89,6 +90,7 @@ class Intake:
             max_tokens=0,
             arrival_s=now_s,
             cache_salt=self._salt(cache_salt, id),
+            is_private=not self.shares_prefixes,
             score_from=len(prefix),
         )
 

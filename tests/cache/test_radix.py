@@ -94,6 +94,21 @@ def test_eviction_takes_the_end_of_a_run_and_no_more_than_asked(pool: TokenPool)
     pool.check()
 
 
+def test_a_salt_is_forgotten_but_for_what_is_locked(pool: TokenPool) -> None:
+    pool.compute(range(10))
+    for tokens in (range(30), [*range(12), 99, 98], [7, 7]):
+        pool.compute(tokens, salt="gone")
+    handle = pool.tree.match(pack_tokens([*range(8), 50]), salt="gone")
+    assert pool.tree.forget("gone") == 6 + 1 + 1
+    assert pool.matched(range(30), salt="gone") == 8
+    pool.check()
+    handle.close()
+    assert pool.tree.forget("gone") == 2
+    assert pool.tree.forget("gone") == pool.tree.forget("never there") == 0
+    assert pool.matched(range(10)) == 10
+    pool.check()
+
+
 def test_a_locked_half_of_a_run_survives_and_is_free_afterwards(pool: TokenPool) -> None:
     pool.compute(range(32))
     handle = pool.tree.match(pack_tokens([*range(16), 99]))

@@ -269,6 +269,11 @@ def test_without_prefix_caching_nothing_is_reused_between_calls() -> None:
         for _ in range(2):
             completions = engine.complete(call(range(40, 90), max_tokens=2, n=2))
             assert [completion.finish.usage.cached_tokens for completion in completions] == [0, 49]
+        engine.score_blocking(list(range(40, 90)), [(1,), (2, 3)])
+        with engine.submit(call(range(40, 120), max_tokens=4000)) as stream:
+            next(iter(stream))
+        engine.check_integrity()
+        assert (engine.counters.pages_cached, engine.counters.pages_used) == (0, 0)
 
 
 def test_scores_come_in_order_and_empty_continuations_score_nothing() -> None:
