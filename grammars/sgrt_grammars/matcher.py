@@ -143,6 +143,10 @@ class Matcher:
         length = next((i for i, symbol in enumerate(symbols) if symbol >= FIRST_SPECIAL), len(symbols))
         return bytes(symbols[:length])
 
+    def token_bytes(self, token: int) -> bytes:
+        """The text of a token; none for one that is no text."""
+        return self._vocabulary.tokens[token] or b""
+
     def forced_tokens(self) -> tuple[int, ...]:
         """The forced text as the tokenizer itself would spell it.
 

@@ -154,8 +154,8 @@ def _plain(sequences: list[Sequence], logits: Tensor) -> dict[Sequence, list[Dra
 
 
 def _origin(row: DrawnRow, token: int) -> Origin:
-    if row.generation.guide is None or row.mask is None:
+    guide = row.generation.guide
+    if guide is None or row.mask is None or token < 0:
         return Origin.FREE
-    drafts = row.generation.sequence.drafts
-    is_draft = row.num_drafts < len(drafts) and drafts[row.num_drafts] == token
-    return Origin.FORCED if is_draft or is_single(row.mask) else Origin.CONSTRAINED
+    is_forced = guide.is_forced(row.num_drafts, token) or is_single(row.mask)
+    return Origin.FORCED if is_forced else Origin.CONSTRAINED

@@ -54,6 +54,10 @@ class Matcher(Protocol):
         """The text that must come next."""
         ...
 
+    def token_bytes(self, token: int) -> bytes:
+        """The text of a token; none for one that is no text."""
+        ...
+
     def forced_tokens(self) -> Sequence[int]:
         """The canonical tokens of the text that must come next."""
         ...
@@ -102,6 +106,7 @@ class Guide:
 
     __slots__ = (
         "_end_masks",
+        "_forced",
         "_is_forced_behind",
         "_matcher",
         "_num_ahead",
@@ -115,6 +120,7 @@ class Guide:
         self._matcher = matcher
         self._spellings = spellings
         self._states: list[int | None] = []  # of the rows just filled, where text is forced
+        self._forced: list[bytes] = []  # what must come next, by row just filled
         self._is_forced_behind = False  # whether forced text goes on behind the drafts
         self._num_ahead = 0
         self.narrowed: dict[int, NDArray[np.uint32]] = {}
@@ -152,6 +158,14 @@ class Guide:
         if place < len(self._states) and (state := self._states[place]) is not None:
             self._spellings.learn(state, token)
 
+    def is_forced(self, place: int, token: int) -> bool:
+        """Whether `token`, drawn from row `place` of the rows just filled, is nothing but forced text.
+
+        A matter of the grammar alone: whether it was a draft, which the load decides, does not count.
+        """
+        text = self._matcher.token_bytes(token)
+        return bool(text) and self._forced[place].startswith(text)
+
     def fill(self, rows: TokenMasks, drafts: Sequence[int], *, remaining: int, may_end_from: int) -> int:
         """Fill a mask row per position: before the first draft, and after each one.
 
@@ -161,8 +175,10 @@ class Guide:
         assert self._num_ahead == 0, "drafts of the last step were not settled"
         self.narrowed = {}
         self._states = []
+        self._forced = []
         for place in range(len(drafts) + 1):
             self._matcher.mask(rows[place], remaining - place)
+            self._forced.append(self._matcher.forced_bytes())
             if not self.was_narrowed:
                 self._watch(place, rows[place], remaining - place, may_end=place >= may_end_from)
             if place < may_end_from:

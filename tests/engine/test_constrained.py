@@ -81,6 +81,8 @@ def test_drafts_give_what_plain_decoding_gives_and_every_budget_closes(
     left = _complete(plain, CONSTRAINTS[name], prompt, **options)
     right = _complete(fast, CONSTRAINTS[name], prompt, **options)
     assert left.token_ids == right.token_ids
+    assert left.origins == right.origins  # drafts are a matter of load, origins of the grammar
+    assert left.finish.usage.forced_tokens == right.finish.usage.forced_tokens
     assert left.finish.reason is right.finish.reason in (StopReason.END_OF_TEXT, StopReason.BUDGET)
     assert len(left.token_ids) <= needed + spare_tokens
     _check_shape(name, left.text)

@@ -70,6 +70,9 @@ class WordMatcher:
     def forced_bytes(self) -> bytes:
         return bytes(self.forced_tokens())
 
+    def token_bytes(self, token: int) -> bytes:
+        return bytes([token]) if token != self._grammar.end_token_id else b""
+
     def forced_tokens(self) -> list[int]:
         rests = self._rests()
         forced = []
