@@ -141,7 +141,9 @@ def _check(outcome: int, logits: Tensor) -> None:
     if outcome == 0:
         raise MemoryError(f"no memory for a row of {vocabulary} logits")
     if outcome < 0:
-        raise IndexError(f"rows out of order, masks too narrow, or a token outside logits of [{rows}, {vocabulary}]")
+        raise IndexError(
+            f"rows out of order, masks too narrow, or a token outside logits of [{rows}, {vocabulary}]"
+        )
 
 
 def _entries(rows: Tensor, tokens: Tensor, values: Tensor) -> _Entries:
