@@ -23,6 +23,7 @@ TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": 
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": -1}, "temperature"),
         ({"top_p": 0}, "top_p"),
+        ({"top_k": 2**63}, "top_k"),
         ({"n": 0}, "n"),
         ({"n": 10**9}, "n"),
         ({"max_tokens": -1}, "max_tokens"),
