@@ -10,6 +10,8 @@ import sys
 import pytest
 
 _START = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits "ignore"
 from scripted_engine import scripted_engine
 from sgrt_frontend.call import Call, SamplingParams
 engine = scripted_engine(lambda prompt, output: {65: 9.0}, settings={"checks_integrity": False})

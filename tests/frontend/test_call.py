@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -59,4 +61,5 @@ def test_wrong_calls_are_refused_and_name_the_field(param: str, value: object) -
 
 def test_numbers_of_numpy_are_numbers() -> None:
     sampling = SamplingParams(max_tokens=np.int64(3), temperature=np.float32(0.5))  # type: ignore[arg-type]
-    assert Call(prompt=tuple(np.arange(3)), sampling=sampling).prompt == (0, 1, 2)
+    prompt: tuple[Any, ...] = tuple(np.arange(3))
+    assert Call(prompt=prompt, sampling=sampling).prompt == (0, 1, 2)

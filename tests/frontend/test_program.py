@@ -377,6 +377,15 @@ def test_what_is_no_function_of_a_state_is_refused() -> None:
         function(generator)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt; a shell's background job inherits "ignore" for it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_stops_a_run_and_cancels_its_calls() -> None:
     """Ctrl-C while the body waits for a value, and while a batch runs."""
     closed = threading.Event()

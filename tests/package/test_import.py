@@ -34,6 +34,7 @@ def test_the_command_line_loads_no_torch_until_a_command_needs_it() -> None:
 
 
 def test_every_public_name_is_found() -> None:
+    assert set(sgrt.__all__) == {*sgrt._HOMES, "__version__"}
     missing = [name for name in sgrt.__all__ if not hasattr(sgrt, name)]
     assert not missing
 

@@ -217,7 +217,7 @@ MARKS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     name=st.sampled_from(sorted(FORMATS)),
     parts=st.lists(st.sampled_from(MARKS) | st.text(max_size=3), max_size=14),

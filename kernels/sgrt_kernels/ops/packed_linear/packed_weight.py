@@ -89,7 +89,7 @@ def _half(block: _Bytes, at: int) -> _Floats:
 
 def _nibbles(packed: _Bytes) -> _Bytes:
     """Low halves, then high halves."""
-    return np.concatenate((packed & 15, packed >> 4), axis=-1)
+    return np.concatenate((packed & np.uint8(15), packed >> np.uint8(4)), axis=-1)
 
 
 def _fifth_bits(packed: _Bytes) -> _Bytes:
@@ -137,7 +137,7 @@ def _by_groups(values: NDArray[_Scalar]) -> NDArray[_Scalar]:
 
 
 def _four_and_five_bits(block: _Bytes, nibbles: _Bytes, fifth: _Bytes | None) -> _Parts:
-    q = np.stack((nibbles & 15, nibbles >> 4), axis=3)  # [rows, blocks, 4, 2, 32]
+    q = np.stack((nibbles & np.uint8(15), nibbles >> np.uint8(4)), axis=3)  # [rows, blocks, 4, 2, 32]
     q = q.reshape(*q.shape[:2], 8, GROUP)
     if fifth is not None:
         bits = fifth[:, :, None, :] >> np.arange(8, dtype=np.uint8)[:, None] & np.uint8(1)
@@ -160,7 +160,9 @@ def _q5_k(block: _Bytes) -> _Parts:
 
 def _q6_k(block: _Bytes) -> _Parts:
     low = block[..., :128].reshape(*block.shape[:2], 2, 2, GROUP)
-    low = np.stack((low & 15, low >> 4), axis=3)  # [rows, blocks, half, low or high, 2, 32]
+    low = np.stack(
+        (low & np.uint8(15), low >> np.uint8(4)), axis=3
+    )  # [rows, blocks, half, low or high, 2, 32]
     high = block[..., 128:192].reshape(*block.shape[:2], 2, 1, GROUP)
     shifts = np.array([0, 2, 4, 6], dtype=np.uint8).reshape(4, 1)
     high = (high >> shifts & np.uint8(3)) << np.uint8(4)  # [rows, blocks, half, quarter, 32]
