@@ -148,9 +148,14 @@ class Cursor:
 
     @staticmethod
     def _may_collide(registers: Registers) -> bool:
-        """Whether the text captured now may turn out to be one already recorded."""
+        """Whether the text captured now may turn out to be one already recorded in a scope that is open.
+
+        The scope it is compared with is one of them, though not the innermost where others opened within it.
+        """
         scope: ScopeRegister | None = registers.scope
-        return scope is not None and bool(scope.recorded)
+        while scope is not None and not scope.recorded:
+            scope = scope.outer
+        return scope is not None
 
     # Budgets.
 

@@ -161,10 +161,27 @@ def regular_expressions() -> st.SearchStrategy[Expression]:
 
 def capturing_expressions() -> st.SearchStrategy[Expression]:
     """A scope around captures of small regular expressions, each at least one byte long."""
-    letters = st.one_of(
-        _byte_sets(), st.text("abc", min_size=1, max_size=2).map(lambda t: Literal(t.encode()))
+    letters, capture = _letters(), _captures()
+    return st.recursive(st.one_of(letters, capture, capture), _combined, max_leaves=5).map(Scope)
+
+
+def nested_captures() -> st.SearchStrategy[Expression]:
+    """A scope around captures that hold further scopes, with and without captures of their own."""
+    letters, capture = _letters(), _captures()
+    inside = st.recursive(st.one_of(letters, capture), _combined, max_leaves=2).map(Scope)
+    nested = st.builds(
+        lambda head, tail: Distinct(Concatenation((head, tail)), Canonical.BYTES), letters, inside
     )
+    pair = nested.map(lambda item: Concatenation((item, item)))
+    parts = st.one_of(nested, nested, pair, pair, capture)
+    return st.recursive(parts, _combined, max_leaves=3).map(Scope)
+
+
+def _letters() -> st.SearchStrategy[Expression]:
+    return st.one_of(_byte_sets(), st.text("abc", min_size=1, max_size=2).map(lambda t: Literal(t.encode())))
+
+
+def _captures() -> st.SearchStrategy[Expression]:
+    letters = _letters()
     body = st.one_of(letters, st.builds(lambda a, b: Alternation((a, b)), letters, letters))
-    capture = body.map(lambda inner: Distinct(inner, Canonical.BYTES))
-    inside = st.recursive(st.one_of(letters, capture, capture), _combined, max_leaves=5)
-    return inside.map(Scope)
+    return body.map(lambda inner: Distinct(inner, Canonical.BYTES))

@@ -22,6 +22,7 @@ from tests.grammars.core.language_oracle import (
     SMALL_VOCABULARY,
     capturing_expressions,
     matches,
+    nested_captures,
     prefixes,
     regular_expressions,
     spelled,
@@ -83,6 +84,14 @@ def test_masks_of_regular_expressions_equal_brute_force(
 @RELAXED
 @given(capturing_expressions(), st.integers(0, 1 << 30))
 def test_masks_under_registers_equal_brute_force(
+    compiler: GrammarCompiler, expression: Expression, seed: int
+) -> None:
+    check_walk(compiler, expression, seed)
+
+
+@RELAXED
+@given(nested_captures(), st.integers(0, 1 << 30))
+def test_masks_under_nested_registers_equal_brute_force(
     compiler: GrammarCompiler, expression: Expression, seed: int
 ) -> None:
     check_walk(compiler, expression, seed)

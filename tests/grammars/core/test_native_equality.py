@@ -20,7 +20,12 @@ from sgrt_grammars.expression import (
     Repetition,
     Scope,
 )
-from tests.grammars.core.language_oracle import SMALL_VOCABULARY, capturing_expressions, regular_expressions
+from tests.grammars.core.language_oracle import (
+    SMALL_VOCABULARY,
+    capturing_expressions,
+    nested_captures,
+    regular_expressions,
+)
 
 RELAXED = settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -54,7 +59,7 @@ def compile_both(
 
 
 @RELAXED
-@given(st.one_of(regular_expressions(), capturing_expressions()), st.integers(0, 1 << 30))
+@given(st.one_of(regular_expressions(), capturing_expressions(), nested_captures()), st.integers(0, 1 << 30))
 def test_both_automata_agree_along_random_walks(
     compilers: tuple[GrammarCompiler, GrammarCompiler], expression: Expression, seed: int
 ) -> None:

@@ -131,15 +131,13 @@ template <class Note> void Machine::note_dense(Id id, NodeMask& mask, Note note)
 bool Cursor::colliding_tokens(const RegistersPtr& registers, std::vector<int32_t>& tokens) const {
     tokens.clear();
     if (!may_collide(registers, text)) return true;
-    const Capture* capture = registers->capture.get();
-    if (!capture || size_t(capture->start) >= text.size() || text[size_t(capture->start)] != '"') return false;
-    const char* start = reinterpret_cast<const char*>(text.data()) + capture->start;
-    const size_t size = text.size() - size_t(capture->start);
-    if (memchr(start, '\\', size)) return false;
-    for (const Record* record = registers->scope->recorded.get(); record; record = record->older.get()) {
+    PlainString captured;
+    if (!find_plain_string(*registers, text, captured) || captured.is_closed) return false;
+    const ScopeRegister* scope = capturing_scope(*registers);
+    for (const Record* record = scope->recorded.get(); record; record = record->older.get()) {
         if (record->text.empty() || record->text[0] != '"') return false;
-        if (record->text.compare(0, size, start, size)) continue;
-        const std::string rest = record->text.substr(size) + '"';
+        if (record->text.compare(0, captured.size, captured.start, captured.size)) continue;
+        const std::string rest = record->text.substr(captured.size) + '"';
         const std::vector<int32_t> symbols = bytes_as_symbols(rest);
         machine->trie.matches(symbols.data(), int32_t(symbols.size()),
                               [&](int32_t, int32_t token) { tokens.push_back(token); });

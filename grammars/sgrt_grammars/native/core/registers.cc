@@ -15,11 +15,11 @@ bool apply_actions(const std::vector<uint8_t>& actions, const std::vector<uint8_
     std::shared_ptr<const Capture> capture = registers ? registers->capture : nullptr;
     for (uint8_t action : actions) {
         if (action == ENTER) {
-            scope = std::make_shared<ScopeRegister>(ScopeRegister{nullptr, 0, scope});
+            scope = std::make_shared<ScopeRegister>(ScopeRegister{nullptr, 0, scope ? scope->depth + 1 : 0, scope});
         } else if (action == EXIT) {
             if (scope) scope = scope->outer;
         } else if (action == BEGIN) {
-            capture = std::make_shared<Capture>(Capture{int64_t(text.size()), capture});
+            capture = std::make_shared<Capture>(Capture{int64_t(text.size()), scope ? scope->depth : -1, capture});
         } else {
             if (!capture) throw InvalidExpression("a capture ends only after it began");
             const uint8_t* start = text.data() + capture->start;
@@ -31,7 +31,8 @@ bool apply_actions(const std::vector<uint8_t>& actions, const std::vector<uint8_
             const size_t hash = std::hash<std::string>()(captured);
             if (is_recorded(*scope, captured, hash)) return false;
             auto record = std::make_shared<Record>(Record{std::move(captured), hash, scope->recorded});
-            scope = std::make_shared<ScopeRegister>(ScopeRegister{record, scope->count + 1, scope->outer});
+            scope = std::make_shared<ScopeRegister>(
+                ScopeRegister{record, scope->count + 1, scope->depth, scope->outer});
         }
     }
     registers = scope || capture ? std::make_shared<Registers>(Registers{scope, capture}) : nullptr;
@@ -52,7 +53,7 @@ static bool same_scopes(const ScopeRegister* left, const ScopeRegister* right) {
 static bool same_captures(const Capture* left, const Capture* right) {
     for (; left && right; left = left->outer.get(), right = right->outer.get()) {
         if (left == right) return true;
-        if (left->start != right->start) return false;
+        if (left->start != right->start || left->depth != right->depth) return false;
     }
     return left == right;
 }
@@ -71,17 +72,33 @@ int32_t num_recorded(const RegistersPtr& registers) {
     return total;
 }
 
-// A string without escapes is its own canonical form up to the opening quote, so a recorded text that does not
-// start with what is captured so far cannot be repeated. Anything else may collide.
-bool may_collide(const RegistersPtr& registers, const std::vector<uint8_t>& text) {
-    if (!registers || !registers->scope || !registers->scope->recorded) return false;
-    const Capture* capture = registers->capture.get();
-    if (!capture || size_t(capture->start) >= text.size() || text[size_t(capture->start)] != '"') return true;
-    const size_t size = text.size() - size_t(capture->start);
+const ScopeRegister* capturing_scope(const Registers& registers) {
+    const ScopeRegister* scope = registers.scope.get();
+    while (registers.capture && scope && scope->depth > registers.capture->depth) scope = scope->outer.get();
+    return scope;
+}
+
+bool find_plain_string(const Registers& registers, const std::vector<uint8_t>& text, PlainString& out) {
+    const Capture* capture = registers.capture.get();
+    if (!capture || size_t(capture->start) >= text.size() || text[size_t(capture->start)] != '"') return false;
     const char* start = reinterpret_cast<const char*>(text.data()) + capture->start;
-    if (memchr(start, '\\', size)) return true;
-    for (const Record* record = registers->scope->recorded.get(); record; record = record->older.get())
-        if (record->text.empty() || record->text[0] != '"' || !record->text.compare(0, size, start, size)) return true;
+    const size_t size = text.size() - size_t(capture->start);
+    if (memchr(start, '\\', size)) return false;
+    const void* closing = memchr(start + 1, '"', size - 1);
+    out = {start, closing ? size_t(static_cast<const char*>(closing) - start) : size, closing != nullptr};
+    return true;
+}
+
+// A plain string cannot repeat a recorded text that does not start like it. Anything else may collide.
+bool may_collide(const RegistersPtr& registers, const std::vector<uint8_t>& text) {
+    const ScopeRegister* scope = registers ? capturing_scope(*registers) : nullptr;
+    if (!scope || !scope->recorded) return false;
+    PlainString captured;
+    if (!find_plain_string(*registers, text, captured)) return true;
+    for (const Record* record = scope->recorded.get(); record; record = record->older.get())
+        if (record->text.empty() || record->text[0] != '"' ||
+            !record->text.compare(0, captured.size, captured.start, captured.size))
+            return true;
     return false;
 }
 

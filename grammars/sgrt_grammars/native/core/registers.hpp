@@ -19,11 +19,13 @@ struct Record {
 struct ScopeRegister {
     std::shared_ptr<const Record> recorded;
     int32_t count = 0;
+    int32_t depth = 0;      // scopes around this one
     std::shared_ptr<const ScopeRegister> outer;
 };
 
 struct Capture {
     int64_t start;
+    int32_t depth;          // of the scope it belongs to; -1: none
     std::shared_ptr<const Capture> outer;
 };
 
@@ -39,6 +41,21 @@ using RegistersPtr = std::shared_ptr<const Registers>;
 bool apply_actions(const std::vector<uint8_t>& actions, const std::vector<uint8_t>& text, RegistersPtr& registers);
 
 bool same_registers(const RegistersPtr& left, const RegistersPtr& right);
+
+// The scope whose records the text captured at present is compared with: further scopes may be open within the
+// capture. Null if there is none.
+const ScopeRegister* capturing_scope(const Registers& registers);
+
+// A captured text that is a JSON string without escapes so far, up to its closing quote. That much of it is how its
+// canonical form starts.
+struct PlainString {
+    const char* start;
+    size_t size;
+    bool is_closed;
+};
+
+// False if the text captured at present is something else.
+bool find_plain_string(const Registers& registers, const std::vector<uint8_t>& text, PlainString& out);
 
 // Whether the text captured at present may turn out to be one already recorded.
 bool may_collide(const RegistersPtr& registers, const std::vector<uint8_t>& text);
