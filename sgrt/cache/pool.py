@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sgrt_kernels.layout import PagedLayer
@@ -43,6 +44,11 @@ class KVPool:
             dtype=dtype,
             device=torch.device(device),
         )
+        # On a CPU pages are copied by numpy: for so few bytes torch's threads cost more than they save.
+        on_cpu = self._storage.device.type == "cpu"
+        self._host_bytes: NDArray[np.uint8] | None = (
+            self._storage.view(torch.uint8).numpy() if on_cpu else None
+        )
         self.layers: tuple[PagedLayer, ...] = tuple(
             PagedLayer(keys=layer[0], values=layer[1]) for layer in self._storage
         )
@@ -65,7 +71,10 @@ class KVPool:
     def copy_pages(self, copies: Sequence[tuple[int, int, int]]) -> None:
         """For each `(source, target, num_tokens)` copy the first tokens of a page, in all layers, in order."""
         for source, target, num_tokens in copies:
-            self._storage[:, :, target, :num_tokens] = self._storage[:, :, source, :num_tokens]
+            if self._host_bytes is not None:
+                self._host_bytes[:, :, target, :num_tokens] = self._host_bytes[:, :, source, :num_tokens]
+            else:
+                self._storage[:, :, target, :num_tokens] = self._storage[:, :, source, :num_tokens]
 
 
 def _untouched_zeros(size: tuple[int, ...], *, dtype: torch.dtype, device: torch.device) -> Tensor:
