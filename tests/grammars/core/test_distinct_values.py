@@ -167,3 +167,36 @@ def test_masks_and_advance_agree_at_every_position(
     assert native.is_accepting
     assert in_python.is_accepting
     assert not _repeats(text)
+
+
+BUDGETED = [
+    (UNIQUE, '["foo","fo"]'),
+    (STRINGS, '["foo","bar","fo"]'),
+    (KNOWN_KEY, '[{"a":1},{"a":2}]'),
+    (OBJECTS, '[{"a":1},{"b":1}]'),
+    (LISTS_OF_UNIQUE, "[[1,2],[1,3]]"),
+    (FREE_KEYS, '{"foo":1,"fo":2}'),
+]
+
+
+@pytest.mark.parametrize(("schema", "text"), BUDGETED, ids=[f"{number}" for number in range(len(BUDGETED))])
+def test_a_tight_budget_leaves_only_tokens_whose_completion_does_not_repeat(
+    schema: dict[str, object], text: str
+) -> None:
+    try:
+        _, native = (g.matcher() for g in _grammars(json.dumps(schema), Whitespace.COMPACT))
+    except NativeUnavailable as error:
+        pytest.skip(f"no native automaton: {error}")
+    for position, byte in enumerate(text.encode()):
+        least = len(native.shortest_completion())
+        for remaining in range(max(least, 1), least + 3):
+            row = empty_mask(WHOLE.size)
+            native.mask(row, remaining)
+            for token in allowed_tokens(row):
+                # Budgets do not foresee that an escape spells the rest of a recorded text.
+                if token == END or b"\\" in (WHOLE.text(token) or b""):
+                    continue
+                probe = native.fork()
+                assert probe.advance(token)
+                assert len(probe.shortest_completion()) < remaining, (text[:position], WHOLE.text(token))
+        assert native.advance(1 + byte)

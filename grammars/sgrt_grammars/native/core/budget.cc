@@ -130,11 +130,11 @@ template <class Note> void Machine::note_dense(Id id, NodeMask& mask, Note note)
 // by their bytes (a capture that is no plain string).
 bool Cursor::colliding_tokens(const RegistersPtr& registers, std::vector<int32_t>& tokens) const {
     tokens.clear();
-    if (!may_collide(registers, text)) return true;
+    if (num_recorded(registers) == 0) return true;
     PlainString captured;
     if (!find_plain_string(*registers, text, captured) || captured.is_closed) return false;
     const ScopeRegister* scope = capturing_scope(*registers);
-    for (const Record* record = scope->recorded.get(); record; record = record->older.get()) {
+    for (const Record* record = scope ? scope->recorded.get() : nullptr; record; record = record->older.get()) {
         if (record->text.empty() || record->text[0] != '"') return false;
         if (record->text.compare(0, captured.size, captured.start, captured.size)) continue;
         const std::string rest = record->text.substr(captured.size) + '"';
@@ -173,18 +173,24 @@ struct Cursor::CaptureCosts {
     }
 };
 
+// Whether a token ends a capture, so that what it records may be what a completion would repeat.
+static bool records(const NodeMask& mask, int32_t token) {
+    return std::binary_search(mask.single.begin(), mask.single.end(), token) ||
+           std::binary_search(mask.multiple.begin(), mask.multiple.end(), token);
+}
+
 // Keep only tokens of `row` after which a completion of fewer than `remaining` tokens is known.
 void Cursor::filter(const Thread& thread, NodeMask& mask, uint32_t remaining, std::vector<uint32_t>& row) {
     Machine& m = *machine;
     m.ensure_costs(thread.node, mask);
-    const bool is_checked = thread.registers && mask.uses_registers;
+    const bool is_checked = mask.uses_registers && (thread.registers || !mask.multiple.empty());
     if (mask.highest_cost < remaining && !is_checked) return;
     std::vector<uint32_t> kept(row.size(), 0);
     CaptureCosts costs(*this, thread);
     for (size_t i = 0; i < mask.tokens.size(); i++) {
         const int32_t token = mask.tokens[i];
         if (!has_bit(row, token)) continue;
-        const bool is_exact = is_checked && mask.uses[i] && costs.is_exact(token);
+        const bool is_exact = is_checked && mask.uses[i] && (records(mask, token) || costs.is_exact(token));
         const uint32_t cost = is_exact ? cost_after(token) : costs.of_target(mask.targets[i], mask.costs[i], mask.uses[i]);
         if (cost < remaining) set_bit(kept, token);
     }
