@@ -53,7 +53,7 @@ ESCAPE = Concatenation((Literal(b"\\"), ByteSet(sum(1 << byte for byte in b'"\\n
 TWO_BYTES = Concatenation((ByteSet(byte_range(0xC2, 0xDF)), ByteSet(byte_range(0x80, 0xBF))))
 CHARACTER = Alternation((PLAIN, ESCAPE, TWO_BYTES))
 ANY = Repetition(CHARACTER, 0, None)
-END = Deferred(
+END: Expression = Deferred(
     ("dense", "end"), lambda: Alternation((Literal(b"]"), Concatenation((Literal(b","), VALUE, END))))
 )
 
@@ -62,7 +62,7 @@ def quoted(body: Expression) -> Expression:
     return Concatenation((Literal(b'"'), body, Literal(b'"')))
 
 
-VALUE = quoted(ANY)
+VALUE: Expression = quoted(ANY)
 
 
 def but(*names: bytes) -> Expression:
