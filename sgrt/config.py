@@ -27,7 +27,8 @@ class EngineConfig:
     `num_pages` is the size of the KV pool; by default it takes `memory_fraction` of the memory that is
     available. `step_tokens` is the most one forward pass computes; longer prompts are
     computed in chunks that end at page borders. `aging_s` is the waiting time that counts as one level of
-    priority. `checks_integrity` verifies every count after every step (slow; for tests).
+    priority. `verbose` says what was loaded and which sizes were chosen; on a terminal that is said in any
+    case. `checks_integrity` verifies every count after every step (slow; for tests).
 
     Raises:
         InvalidRequest: a value is out of range; the message names the field.

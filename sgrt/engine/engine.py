@@ -98,8 +98,8 @@ class Engine:
         except BaseException:
             parts.close()
             raise
-        if config.verbose and parts.summary:
-            print(f"sgrt: {parts.summary}", file=sys.stderr)  # noqa: T201  # asked for by `verbose`
+        if parts.summary and (config.verbose or sys.stderr.isatty()):
+            print(f"sgrt: {parts.summary}", file=sys.stderr)  # noqa: T201  # said to a person, or asked for
 
     # -- what runs here ----------------------------------------------------------------------------
 
