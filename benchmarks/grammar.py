@@ -6,7 +6,8 @@ FOLDER holds `data/maskbench/<set>.jsonl.gz` (a line is `{id, schema, tests: [{v
 `tokenizers/<name>.json`; its default is `bench/grammar` of the folder that the environment variable SHARED names. Each
 engine runs in one process of its own, single-threaded. An instance is accepted iff every token is
 in the mask and is taken, and the text may end. Times are wall clock of one call, or CPU time where the process
-was evidently preempted. Schema to first mask is compilation and the first mask together.
+was evidently preempted. `sgrt` takes keys in the schema's order alone, as it is by default, so that valid instances
+with other orders are refused; `sgrt-any-order` takes any. Schema to first mask is compilation and the first mask together.
 """
 
 from __future__ import annotations

@@ -92,30 +92,36 @@ def main(arguments: list[str]) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=["maskbench", "suite"])
+    add_data_arguments(parser)
+    parser.add_argument("--draft", default="draft2020-12")
+    parser.add_argument("--faults", action="store_true", help="print everything that was not right")
+    args = parser.parse_args(arguments)
+    setup = setup_of(args)
+    tally = Tally()
+    items = (
+        sample(args.data, args.sample, args.seed)
+        if args.what == "maskbench"
+        else _suite(args.data, args.draft)
+    )
+    for item in items:
+        judge(item, setup, tally)
+    _report(args, tally)
+    return int(tally.total(lambda _: True)["invalid accepted"] > 0)
+
+
+def add_data_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the data lies, which part of it is taken, and how schemas are compiled."""
     default = Path(os.environ.get("SHARED", "../shared")) / "bench/grammar/data"
     parser.add_argument("--data", type=Path, default=default)
     parser.add_argument("--tokenizer", type=Path, help="a tokenizer.json; without it every byte is a token")
     parser.add_argument("--sample", type=int, default=300, help="schemas in the sample; 0: all")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--draft", default="draft2020-12")
     parser.add_argument("--order", choices=[order.value for order in PropertyOrder], default="any")
     parser.add_argument("--whitespace", choices=[mode.value for mode in Whitespace], default="flexible")
-    parser.add_argument("--faults", action="store_true", help="print everything that was not right")
-    args = parser.parse_args(arguments)
-    setup = _setup(args)
-    tally = Tally()
-    items = (
-        _sample(args.data, args.sample, args.seed)
-        if args.what == "maskbench"
-        else _suite(args.data, args.draft)
-    )
-    for item in items:
-        _judge(item, setup, tally)
-    _report(args, tally)
-    return int(tally.total(lambda _: True)["invalid accepted"] > 0)
 
 
-def _setup(args: argparse.Namespace) -> Setup:
+def setup_of(args: argparse.Namespace) -> Setup:
+    """The compiler and the tokenizer that the arguments name."""
     if args.tokenizer is None:
         vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [END])
         encode: Callable[[str], list[int]] = lambda text: list(text.encode())  # noqa: E731
@@ -131,7 +137,7 @@ def _setup(args: argparse.Namespace) -> Setup:
     )
 
 
-def _sample(folder: Path, size: int, seed: int) -> Iterator[Item]:
+def sample(folder: Path, size: int, seed: int) -> Iterator[Item]:
     """A stratified sample of the schemas that have instances; a data set that is too small gives all it has."""
     chosen: list[tuple[str, dict[str, Any]]] = []
     for name, share in SHARES.items():
@@ -165,7 +171,8 @@ def _suite(folder: Path, draft: str) -> Iterator[Item]:
                 yield Item(group=group, name=case["description"], schema=case["schema"], instances=tests)
 
 
-def _judge(item: Item, setup: Setup, tally: Tally) -> None:
+def judge(item: Item, setup: Setup, tally: Tally) -> None:
+    """Compile one schema and try its instances."""
     text = json.dumps(item.schema)
     began = time.perf_counter()
     try:

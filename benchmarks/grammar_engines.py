@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -55,12 +56,23 @@ class Engine(Protocol):
 
 
 class Sgrt:
-    """The decoder of sgrt, with flexible whitespace."""
+    """The decoder of sgrt, with flexible whitespace and keys in the schema's order."""
+
+    order = "schema"
 
     def __init__(self, tokens: Tokens) -> None:
-        from sgrt_grammars import JsonSchema, Vocabulary, Whitespace, compile_grammar  # noqa: PLC0415
+        from sgrt_grammars import (  # noqa: PLC0415
+            JsonSchema,
+            PropertyOrder,
+            Vocabulary,
+            Whitespace,
+            compile_grammar,
+        )
 
-        self._schema, self._whitespace, self._compile = JsonSchema, Whitespace.FLEXIBLE, compile_grammar
+        self._constraint = partial(
+            JsonSchema, whitespace=Whitespace.FLEXIBLE, order=PropertyOrder(self.order)
+        )
+        self._compile = compile_grammar
         self._vocabulary = Vocabulary.from_tokenizer_json(tokens.json_text, end_token_ids=[tokens.end])
         compile_grammar(JsonSchema(text='{"const":1}'), self._vocabulary)
         self._row = np.zeros((tokens.size + 31) // 32, np.uint32)
@@ -68,7 +80,7 @@ class Sgrt:
 
     def compile(self, schema_text: str) -> Any:  # noqa: ANN401
         """Compile."""
-        return self._compile(self._schema(text=schema_text, whitespace=self._whitespace), self._vocabulary)
+        return self._compile(self._constraint(text=schema_text), self._vocabulary)
 
     def start(self, grammar: Any) -> Any:  # noqa: ANN401
         """A matcher at the start."""
@@ -85,6 +97,12 @@ class Sgrt:
     def may_end(self, matcher: Any) -> bool:  # noqa: ANN401
         """Whether the text may end."""
         return bool(matcher.is_accepting)
+
+
+class SgrtAnyOrder(Sgrt):
+    """The same with keys in any order: the bar of correctness, as instances come in any order."""
+
+    order = "any"
 
 
 class Llguidance:
@@ -187,4 +205,4 @@ def _token_bytes(tokens: Tokens) -> list[bytes | str]:
     ]
 
 
-ENGINES = {"sgrt": Sgrt, "llguidance": Llguidance, "xgrammar": Xgrammar}
+ENGINES = {"sgrt": Sgrt, "sgrt-any-order": SgrtAnyOrder, "llguidance": Llguidance, "xgrammar": Xgrammar}

@@ -23,6 +23,20 @@ class PropertyOrder(Enum):
     ANY = "any"
 
 
+class NumberSpelling(Enum):
+    """How numbers are written.
+
+    `CANONICAL`: integers as digits alone (`18`, never `18.0`, `1.8e1` or `-0`), so that any reader of integers takes
+    them; other numbers in plain decimal, or as one digit, a fraction and an exponent. `ANY`: every form of JSON.
+    `AUTO`: canonical where whitespace is compact, any where it is flexible: one spelling of the
+    text, or all of them.
+    """
+
+    AUTO = "auto"
+    CANONICAL = "canonical"
+    ANY = "any"
+
+
 class RegexDialect(Enum):
     """`PYTHON` is `re` with full match; `ECMA` is ECMA-262 with the `u` flag, searched."""
 
@@ -45,6 +59,7 @@ class JsonSchema:
     text: str
     whitespace: Whitespace = Whitespace.COMPACT
     order: PropertyOrder = PropertyOrder.SCHEMA
+    numbers: NumberSpelling = NumberSpelling.AUTO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from sgrt.errors import InvalidRequest
 from sgrt_grammars.constraint import (
     Constraint,
     GrammarDialect,
+    NumberSpelling,
     PropertyOrder,
     RegexDialect,
     Whitespace,
@@ -21,6 +22,7 @@ _KINDS: dict[str, type[Constraint]] = {kind.__name__: kind for kind in get_args(
 _ENUMS: dict[tuple[str, str], type[Enum]] = {
     ("JsonSchema", "whitespace"): Whitespace,
     ("JsonSchema", "order"): PropertyOrder,
+    ("JsonSchema", "numbers"): NumberSpelling,
     ("JsonObject", "whitespace"): Whitespace,
     ("Regex", "dialect"): RegexDialect,
     ("ContextFree", "dialect"): GrammarDialect,

@@ -58,7 +58,10 @@ def _scaled(value: Fraction) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Magnitudes:
-    """Non-negative numbers of an interval, multiples of `step`, of none of `avoided`."""
+    """Non-negative numbers of an interval, multiples of `step`, of none of `avoided`.
+
+    `is_whole`: integers, written without a point.
+    """
 
     low: Fraction
     is_low_open: bool
@@ -66,6 +69,7 @@ class Magnitudes:
     is_high_open: bool
     step: Fraction | None = None
     avoided: frozenset[Fraction] = frozenset()
+    is_whole: bool = False
 
 
 class Decimal:
@@ -103,7 +107,7 @@ class Decimal:
         options: list[Expression] = []
         if state.num_digits and self._is_accepted(self._pointed(state)):
             options.append(EMPTY_TEXT)
-        if state.num_digits:
+        if state.num_digits and not self._key.is_whole:
             pointed = self._pointed(state)
             if not self._is_hopeless(pointed):
                 options.append(Concatenation((Literal(b"."), self._some_fraction(pointed))))

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
 
-from sgrt_grammars.constraint import JsonObject, JsonSchema, PropertyOrder, Whitespace
+from sgrt_grammars.constraint import JsonObject, JsonSchema, NumberSpelling, PropertyOrder, Whitespace
 from sgrt_grammars.errors import CompileLimitExceeded, UnsatisfiableConstraint, UnsupportedConstraint
 from sgrt_grammars.expression import Concatenation, Deferred, Expression, Literal
 from sgrt_grammars.regex.language import NOTHING as NO_TEXT
@@ -40,8 +40,19 @@ def schema_expression(constraint: JsonSchema) -> Expression:
         combine((At(pointer) for pointer in risky), evaluator.shape, _check_shape)
     if root == NEVER or evaluator.emptiness.pruned(evaluator.shape(root)).is_empty:
         raise UnsatisfiableConstraint("no value is valid against the schema")
-    writer = _Writer(evaluator=evaluator, whitespace=constraint.whitespace, order=constraint.order)
+    writer = _Writer(
+        evaluator=evaluator,
+        whitespace=constraint.whitespace,
+        order=constraint.order,
+        is_canonical=_has_canonical_numbers(constraint),
+    )
     return writer.document(root)
+
+
+def _has_canonical_numbers(constraint: JsonSchema) -> bool:
+    if constraint.numbers is NumberSpelling.AUTO:
+        return constraint.whitespace is Whitespace.COMPACT
+    return constraint.numbers is NumberSpelling.CANONICAL
 
 
 def _check_shape(shape: Shape, pointer: str) -> None:
@@ -54,7 +65,7 @@ def _check_shape(shape: Shape, pointer: str) -> None:
             hint="do not negate uniqueItems",
         )
     if any(one.step is not None or one.avoided for one in shape.numbers):
-        number(shape.numbers)
+        number(shape.numbers, is_canonical=False)
     for one in shape.objects:
         if len(one.rules) > MAX_RULES:
             key_spaces(one)
@@ -83,11 +94,12 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Writer:
-    """Writes the values of one document."""
+    """Writes the values of one document. `is_canonical` speaks of numbers."""
 
     evaluator: Evaluator
     whitespace: Whitespace
     order: PropertyOrder
+    is_canonical: bool
 
     def document(self, root: Formula) -> Expression:
         """A whole text: the value, with whitespace around it where that is allowed."""
@@ -99,7 +111,7 @@ class _Writer:
     def value(self, formula: Formula) -> Expression:
         """Every value that satisfies a formula, built when it is reached."""
         digest = _ANY_DOCUMENT if formula in (ALWAYS, NEVER) else self.evaluator.document.digest
-        key = Key((digest, self.whitespace, self.order, formula))
+        key = Key((digest, self.whitespace, self.order, self.is_canonical, formula))
         is_satisfiable = formula == ALWAYS or (
             isinstance(formula, At) and is_plainly_satisfiable(self.evaluator.document, formula.pointer)
         )
@@ -130,7 +142,7 @@ class _Writer:
             options.append(Literal(b"null"))
         options += [Literal(b"true" if value else b"false") for value in sorted(shape.booleans)]
         if shape.numbers:
-            options.append(number(shape.numbers))
+            options.append(number(shape.numbers, is_canonical=self.is_canonical))
         if shape.strings != NO_TEXT:
             options.append(string(shape.strings))
         for index, array in enumerate(shape.arrays):

@@ -1,8 +1,9 @@
 """How sets of numbers are written in decimal.
 
-Numbers without bounds have every JSON form, as far as they stay finite in double precision; integers may be
-written `1.0` or `1e2`. Numbers between bounds are written in plain decimal, or with an exponent after one
-digit before the point; multiples are written in plain decimal. Every run of digits is bounded.
+Numbers between bounds are written in plain decimal, or with an exponent after one digit before the point;
+multiples are written in plain decimal. Numbers without bounds have every JSON form, as far as they stay
+finite in double precision, and integers may be written `1.0` or `1e2`; in the canonical spelling integers are
+digits alone, and numbers without bounds are written as those between bounds. Every run of digits is bounded.
 """
 
 from __future__ import annotations
@@ -44,21 +45,26 @@ _NO_FRACTION = Repetition(Concatenation((Literal(b"."), Repetition(ZERO, 1, MAX_
 _SHORT_EXPONENT = Concatenation((_EXPONENT_SIGN, _SIGN, Repetition(ZERO, 0, 1), Repetition(DIGIT, 1, 2)))
 
 
-def number(numbers: NumberSet) -> Expression:
+def number(numbers: NumberSet, *, is_canonical: bool) -> Expression:
     """All numbers of a set, as JSON text."""
     if numbers == ALL_NUMBERS:
-        return _ANY_NUMBER
+        return _CANONICAL_NUMBER if is_canonical else _ANY_NUMBER
     if numbers == INTEGERS:
-        return _ANY_INTEGER
+        return _CANONICAL_INTEGER if is_canonical else _ANY_INTEGER
     points = [one.value for one in numbers if one.value is not None]
-    ranges = [_signed(one) for one in numbers if one.value is None]
-    spelled = [spelling for value in points for spelling in _spellings(value)]
+    ranges = [_signed(one, is_canonical) for one in numbers if one.value is None]
+    spelled = [spelling for value in points for spelling in _spellings(value, is_canonical)]
     return alternation([*([literals(spelled)] if spelled else []), *ranges])
 
 
-def _spellings(value: Fraction) -> Iterable[bytes]:
-    """A number that is spelled alone: plain, an integer also with `.0`, a float also as Python writes it."""
+def _spellings(value: Fraction, is_canonical: bool) -> Iterable[bytes]:
+    """A number that is spelled alone: plain, a float also as Python writes it, an integer also with `.0`.
+
+    In the canonical spelling, integers are digits alone.
+    """
     text = decimal_text(abs(value))
+    if is_canonical and value.denominator == 1:
+        return [f"-{text}".encode() if value < 0 else text.encode()]
     texts = {text} if value.denominator > 1 else {text, f"{text}.0"}
     if abs(value) <= 10**308:
         short = repr(float(abs(value)))
@@ -69,29 +75,34 @@ def _spellings(value: Fraction) -> Iterable[bytes]:
 
 
 @lru_cache(maxsize=1024)
-def _signed(one: NumberRange) -> Expression:
+def _signed(one: NumberRange, is_canonical: bool) -> Expression:
     """A range of numbers as its magnitudes with and without a minus sign."""
     options: list[Expression] = []
+    is_whole = is_canonical and one.step is not None and one.step.denominator == 1
     zero = Fraction(0)
     if one.high is None or one.high >= 0:
         is_cut = one.low is None or one.low < 0
         low, is_open = (zero, False) if is_cut else (one.low or zero, one.is_low_open)
         options.append(
-            _magnitudes(Magnitudes(low, is_open, one.high, one.is_high_open, one.step, one.avoided))
+            _magnitudes(
+                Magnitudes(low, is_open, one.high, one.is_high_open, one.step, one.avoided, is_whole),
+                is_canonical,
+            )
         )
     if one.low is None or one.low <= 0:
         is_cut = one.high is None or one.high > 0
         low, is_open = (zero, False) if is_cut else (-(one.high or zero), one.is_high_open)
         high = None if one.low is None else -one.low
-        mirrored = Magnitudes(low, is_open, high, one.is_low_open, one.step, one.avoided)
-        options.append(Concatenation((Literal(b"-"), _magnitudes(mirrored))))
+        is_open |= is_whole and low == 0  # no minus zero
+        mirrored = Magnitudes(low, is_open, high, one.is_low_open, one.step, one.avoided, is_whole)
+        options.append(Concatenation((Literal(b"-"), _magnitudes(mirrored, is_canonical))))
     return alternation(options)
 
 
-def _magnitudes(one: Magnitudes) -> Expression:
+def _magnitudes(one: Magnitudes, is_canonical: bool) -> Expression:
     is_plain = one.step is None and not one.avoided
     if is_plain and one.high is None and one.low == 0 and not one.is_low_open:
-        return _ANY_MAGNITUDE
+        return _CANONICAL_MAGNITUDE if is_canonical else _ANY_MAGNITUDE
     options = [Decimal(one).start()]
     if is_plain:
         options += _scientific(one)
@@ -188,6 +199,23 @@ _ANY_MAGNITUDE: Expression = Alternation(
             )
         ),
     )
+)
+_CANONICAL_MAGNITUDE: Expression = Alternation(
+    (
+        Concatenation((_INTEGER_PART, Repetition(FRACTION, 0, 1))),
+        Concatenation(
+            (
+                digits(1, 9),
+                Repetition(FRACTION, 0, 1),
+                Literal(b"e"),
+                _exponents(-MAX_EXPONENT, MAX_EXPONENT),
+            )
+        ),
+    )
+)
+_CANONICAL_NUMBER: Expression = Concatenation((_MINUS, _CANONICAL_MAGNITUDE))
+_CANONICAL_INTEGER: Expression = Alternation(
+    (ZERO, Concatenation((_MINUS, digits(1, 9), Repetition(DIGIT, 0, MAX_DIGITS - 1))))
 )
 _ANY_NUMBER: Expression = Concatenation((_MINUS, _ANY_MAGNITUDE))
 _ANY_INTEGER: Expression = Concatenation(

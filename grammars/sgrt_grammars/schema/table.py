@@ -36,11 +36,14 @@ Where equality matters, or where one spelling serves, only one is generated.
 - **Keys and strings of particular characters** (`enum`, `const`, `pattern`, `format`): every character stands
   for itself where JSON allows that, else for its short escape, else for `\\u00xx`. Strings that are free, or bounded in
   length alone, may use every legal escape; lone surrogates never occur.
-- **Numbers.** Without bounds: every JSON form of up to {decimal_text.MAX_DIGITS} digits before and after the point that stays finite in
-  double precision. Integers may be written `1.0` (up to {decimal_text.MAX_ZEROS} zeros) or `1e2`. Between bounds: plain decimals, or one digit, a
-  fraction and an exponent of at most {number_text.MAX_EXPONENT}. Multiples: plain decimals. `const` and `enum`: `1`, `1.0`, and the form that
-  Python prints.
-- **Whitespace.** `compact`: none. `flexible`: at each place between tokens up to {json_text.MAX_SPACES} spaces, or a line break and up to
+- **Numbers.** `canonical` (the default where whitespace is compact, so in programs and on the server): integers are
+  digits alone, `18` and never `18.0`, `1.8e1` or `-0`, so that every reader of integers takes them. Other numbers are
+  plain decimals of up to {decimal_text.MAX_DIGITS} digits before and after the point, or one digit, a fraction and an exponent of at
+  most {number_text.MAX_EXPONENT}; multiples are plain decimals; a fraction in `const` or `enum` is written plainly or as Python prints it.
+  `any` (the default where whitespace is flexible, for checkers): also every other JSON form of a number without
+  bounds that stays finite in double precision, and integers as `1.0` (up to {decimal_text.MAX_ZEROS} zeros), without bounds also as
+  `1e2`. `JsonSchema(numbers=...)` chooses.
+- **Whitespace.** `compact` (the default): none. `flexible`: at each place between tokens up to {json_text.MAX_SPACES} spaces, or a line break and up to
   {json_text.MAX_INDENT_SPACES} spaces or {json_text.MAX_INDENT_TABS} tabs; before a colon at most one space. Never more.
 - **Unique items** compare as JSON values: `1` equals `1.0`, the order of keys does not matter.
 """

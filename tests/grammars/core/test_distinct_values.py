@@ -12,6 +12,7 @@ from sgrt_grammars import (
     GrammarCompiler,
     JsonSchema,
     Matcher,
+    NumberSpelling,
     PropertyOrder,
     Vocabulary,
     Whitespace,
@@ -94,7 +95,9 @@ CASES = [
 
 @cache
 def _grammars(schema: str, whitespace: Whitespace) -> tuple[Grammar, Grammar]:
-    constraint = JsonSchema(text=schema, order=PropertyOrder.ANY, whitespace=whitespace)
+    constraint = JsonSchema(
+        text=schema, order=PropertyOrder.ANY, whitespace=whitespace, numbers=NumberSpelling.ANY
+    )
     in_python, native = _compilers()
     return in_python.compile(constraint), native.compile(constraint)
 

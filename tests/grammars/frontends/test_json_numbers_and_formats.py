@@ -13,6 +13,8 @@ from sgrt_grammars.regex.language import contains
 from sgrt_grammars.schema.formats import ENFORCED_FORMATS, format_language
 from sgrt_grammars.schema.number_text import number
 from sgrt_grammars.schema.numbers import (
+    ALL_NUMBERS,
+    INTEGERS,
     NumberRange,
     NumberSet,
     complement_numbers,
@@ -57,7 +59,7 @@ texts = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(one=ranges.filter(lambda one: not one.is_empty), written=st.lists(texts, min_size=1, max_size=6))
 def test_a_decimal_is_accepted_exactly_when_it_belongs(one: NumberRange, written: list[str]) -> None:
-    oracle = Oracle(number((one,)))
+    oracle = Oracle(number((one,), is_canonical=False))
     for text in written:
         expected = Fraction(text) in one
         if "e" in text:
@@ -75,7 +77,7 @@ def test_complements_are_written_exactly(one: NumberSet, value: Fraction) -> Non
     rest = complement_numbers(one)
     if any(part.value is not None for part in rest) or Fraction(text) != value:
         return
-    assert Oracle(number(rest)).accepts(text.encode()) is _belongs(value, rest)
+    assert Oracle(number(rest, is_canonical=False)).accepts(text.encode()) is _belongs(value, rest)
 
 
 @pytest.mark.parametrize(
@@ -95,9 +97,40 @@ def test_complements_are_written_exactly(one: NumberSet, value: Fraction) -> Non
     ],
 )  # fmt: skip
 def test_bounds_are_exact(one: NumberRange, accepted: list[str], refused: list[str]) -> None:
-    oracle = Oracle(number((one,)))
+    oracle = Oracle(number((one,), is_canonical=False))
     assert [text for text in accepted if not oracle.accepts(text.encode())] == []
     assert [text for text in refused if oracle.accepts(text.encode())] == []
+
+
+@pytest.mark.parametrize(
+    ("numbers", "accepted", "refused"),
+    [
+        (INTEGERS, ["0", "18", "-7", "120"], ["-0", "18.0", "1e2", "0e0", "-0.0e+0", "007", "", "-"]),
+        ((NumberRange(low=Fraction(-5), step=Fraction(1)),), ["-5", "0", "250"], ["-6", "-0", "7.0", "7."]),
+        ((NumberRange(high=Fraction(0), step=Fraction(1)),), ["0", "-12"], ["-0", "1", "-1.0"]),
+        ((NumberRange(step=Fraction(5), high=Fraction(20)),), ["0", "20", "-15"], ["20.0", "3", "-0"]),
+        ((NumberRange(step=Fraction(1), avoided=frozenset({Fraction(2)})),), ["1", "-3"], ["1.0", "2"]),
+        ((NumberRange.point(Fraction(1)),), ["1"], ["1.0", "1e0"]),
+        ((NumberRange.point(Fraction(0)),), ["0"], ["-0", "0.0"]),
+        (ALL_NUMBERS, ["0", "12.50", "18.0", "-0.5", "1e+22", "1e-05", "2.5e300"], ["1E5", "12e3", "0e5", "1e999"]),
+        ((NumberRange(low=Fraction(0)),), ["0", "12.50", "1e22"], ["-1", "1E5", "12e3"]),
+        ((NumberRange(step=Fraction(1, 4)),), ["0.25", "1.50", "7.0"], ["0.3", "1e2"]),
+        ((NumberRange.point(Fraction("0.00001")),), ["0.00001", "1e-05"], ["1e-5", "1.0e-05"]),
+    ],
+)  # fmt: skip
+def test_the_canonical_spelling_is_one_that_every_reader_takes(
+    numbers: NumberSet, accepted: list[str], refused: list[str]
+) -> None:
+    oracle = Oracle(number(numbers, is_canonical=True))
+    assert [text for text in accepted if not oracle.accepts(text.encode())] == []
+    assert [text for text in refused if oracle.accepts(text.encode())] == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(one=ranges.filter(lambda one: not one.is_empty), value=st.integers(-50, 50))
+def test_an_integer_has_its_canonical_spelling_wherever_it_belongs(one: NumberRange, value: int) -> None:
+    oracle = Oracle(number((one,), is_canonical=True))
+    assert oracle.accepts(str(value).encode()) is (Fraction(value) in one)
 
 
 FORMATS: dict[str, tuple[list[str], list[str]]] = {

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis_jsonschema import from_schema
 
-from sgrt_grammars.constraint import JsonSchema, PropertyOrder
+from sgrt_grammars.constraint import JsonSchema, NumberSpelling, PropertyOrder
 from sgrt_grammars.errors import CompileLimitExceeded, UnsatisfiableConstraint, UnsupportedConstraint
 from sgrt_grammars.schema.lower import schema_expression
 from tests.grammars.frontends.expression_oracle import Oracle
@@ -93,7 +93,9 @@ def _oracle(schema: object) -> Oracle | None:
     """None where the schema is refused or has no instance at all."""
     text = json.dumps(schema)
     try:
-        return Oracle(schema_expression(JsonSchema(text=text, order=PropertyOrder.ANY)))
+        return Oracle(
+            schema_expression(JsonSchema(text=text, order=PropertyOrder.ANY, numbers=NumberSpelling.ANY))
+        )
     except (UnsupportedConstraint, CompileLimitExceeded):
         return None
 

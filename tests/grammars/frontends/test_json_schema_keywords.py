@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from jsonschema.validators import validator_for
 
-from sgrt_grammars.constraint import JsonSchema, PropertyOrder, Whitespace
+from sgrt_grammars.constraint import JsonSchema, NumberSpelling, PropertyOrder, Whitespace
 from sgrt_grammars.schema.lower import schema_expression
 from tests.grammars.frontends.expression_oracle import Oracle
 
@@ -112,7 +112,7 @@ CASES: list[tuple[str, Any, list[Any], list[Any]]] = [
 
 
 def _oracle(schema: object, **options: Any) -> Oracle:  # noqa: ANN401  # of JsonSchema
-    options = {"order": PropertyOrder.ANY, **options}
+    options = {"order": PropertyOrder.ANY, "numbers": NumberSpelling.ANY, **options}
     return Oracle(schema_expression(JsonSchema(text=json.dumps(schema), **options)))
 
 
