@@ -10,29 +10,45 @@ class OutOfPages(Exception):
 
 
 class PageAllocator:
-    """Hands out the pages `0 .. num_pages - 1`.
+    """Hands out the pages `0 .. num_pages - 1`, and tail pages behind them.
+
+    Where full pages are sealed, those that sequences still write are of another kind: *tail pages*, numbered
+    `num_pages .. num_pages + num_tail_pages - 1`. Else there are none, and a sequence writes into its pages.
 
     A page is free while nobody refers to it. Holders (the tree, sequences) take a reference each and
     give it back; the last one to do so frees the page.
     """
 
-    __slots__ = ("_free", "_references")
+    __slots__ = ("_free", "_free_tails", "_num_pages", "_references")
 
-    def __init__(self, num_pages: int) -> None:
+    def __init__(self, num_pages: int, num_tail_pages: int = 0) -> None:
         if num_pages < 1:
             raise ValueError(f"num_pages: must be at least 1, not {num_pages}")
-        self._references = [0] * num_pages
-        self._free = list(range(num_pages - 1, -1, -1))  # a stack: low numbers and warm pages first
+        self._num_pages = num_pages
+        self._references = [0] * (num_pages + num_tail_pages)
+        # stacks: low numbers and warm pages first
+        self._free = list(range(num_pages - 1, -1, -1))
+        self._free_tails = list(range(num_pages + num_tail_pages - 1, num_pages - 1, -1))
 
     @property
     def num_pages(self) -> int:
-        """All pages, free or held."""
-        return len(self._references)
+        """All pages but tail pages, free or held."""
+        return self._num_pages
+
+    @property
+    def num_tail_pages(self) -> int:
+        """All tail pages, free or held."""
+        return len(self._references) - self._num_pages
 
     @property
     def num_free(self) -> int:
-        """Pages nobody refers to."""
+        """Pages nobody refers to, tail pages not counted."""
         return len(self._free)
+
+    @property
+    def num_free_tails(self) -> int:
+        """Tail pages nobody refers to."""
+        return len(self._free_tails)
 
     def allocate(self, count: int) -> list[int]:
         """`count` free pages, each with one reference that belongs to the caller.
@@ -40,12 +56,19 @@ class PageAllocator:
         Raises:
             OutOfPages: fewer are free; nothing is taken.
         """
-        if count > len(self._free):
-            raise OutOfPages(f"{count} pages wanted, {len(self._free)} free")
+        return self._taken(self._free, count)
+
+    def allocate_tails(self, count: int) -> list[int]:
+        """`count` free tail pages, as `allocate`."""
+        return self._taken(self._free_tails, count)
+
+    def _taken(self, free: list[int], count: int) -> list[int]:
+        if count > len(free):
+            raise OutOfPages(f"{count} pages wanted, {len(free)} free")
         if count == 0:
             return []
-        pages = self._free[-count:]
-        del self._free[-count:]
+        pages = free[-count:]
+        del free[-count:]
         pages.reverse()
         for page in pages:
             self._references[page] = 1
@@ -60,15 +83,16 @@ class PageAllocator:
 
     def release(self, pages: Iterable[int]) -> int:
         """Give back one reference to each of `pages`; returns how many became free."""
-        references, free = self._references, self._free
-        before = len(free)
+        references, first_tail = self._references, self._num_pages
+        freed = 0
         for page in pages:
             left = references[page] - 1
             assert left >= 0, f"page {page} was released more often than held"
             references[page] = left
             if left == 0:
-                free.append(page)
-        return len(free) - before
+                (self._free if page < first_tail else self._free_tails).append(page)
+                freed += 1
+        return freed
 
     def references(self, page: int) -> int:
         """How many holders `page` has."""
@@ -76,7 +100,8 @@ class PageAllocator:
 
     def check_integrity(self) -> None:
         """Assert that exactly the pages without a reference are free, each once."""
-        free = set(self._free)
-        assert len(free) == len(self._free), "a page is free twice"
+        free = {*self._free, *self._free_tails}
+        assert len(free) == len(self._free) + len(self._free_tails), "a page is free twice"
+        assert all(page < self._num_pages for page in self._free), "a tail page is free among the others"
         unreferenced = {page for page, count in enumerate(self._references) if count == 0}
         assert free == unreferenced, f"free and unreferenced pages differ: {sorted(free ^ unreferenced)[:8]}"

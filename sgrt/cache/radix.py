@@ -3,6 +3,9 @@
 Matching is exact to the token. Whole pages are shared; of a page that matches in part, the matching
 tokens are offered as a `PartialPage` to be copied. Keys are packed tokens (`pack_tokens`), so that
 runs are compared and hashed at memory speed and the tree holds no tensors and no Python ints per token.
+
+Where the allocator has tail pages, whole pages are sealed: nothing can be copied out of them, so a page matches
+in part only where it is a tail, and a tail stays beside the sealed pages that continue it.
 """
 
 from __future__ import annotations
@@ -106,6 +109,8 @@ class RadixTree:
         "_page_bytes",
         "_queue",
         "_roots",
+        "_seals",
+        "_tails",
         "allocator",
         "page_tokens",
     )
@@ -113,6 +118,7 @@ class RadixTree:
     def __init__(self, allocator: PageAllocator, *, page_tokens: int) -> None:
         self.allocator = allocator
         self.page_tokens = page_tokens
+        self._seals = allocator.num_tail_pages > 0
         self._page_bytes = page_tokens * TOKEN_BYTES
         self._roots: dict[str, Node] = {}
         self._queue = EvictionQueue()
@@ -120,16 +126,17 @@ class RadixTree:
         self._held = 0
         self._evictable = 0
         self._nodes = 0
+        self._tails = 0
 
     @property
     def num_pages(self) -> int:
-        """Pages the tree refers to."""
+        """Pages the tree refers to, tail pages included."""
         return self._held
 
     @property
     def num_evictable_pages(self) -> int:
-        """Pages that eviction could drop now: those on no locked path."""
-        return self._evictable
+        """Pages that eviction could drop now: those on no locked path. Tail pages are not counted."""
+        return self._evictable - (self._tails if self._seals else 0)
 
     def peek(self, key: bytes, *, salt: str = "") -> int:
         """Tokens of `key` a match would find. Changes nothing, not even the order of eviction."""
@@ -140,7 +147,7 @@ class RadixTree:
         while (child := self._child(node, key, offset)) is not None:
             if not key.startswith(child.key, offset):
                 shared = common_prefix_tokens(child.key, key[offset : offset + len(child.key)])
-                return offset // TOKEN_BYTES + shared
+                return offset // TOKEN_BYTES + shared - (shared % self.page_tokens if self._seals else 0)
             node, offset = child, offset + len(child.key)
         _, shared = self._best_partial(node, key[offset : offset + self._page_bytes])
         return offset // TOKEN_BYTES + shared
@@ -161,7 +168,8 @@ class RadixTree:
         """Record that `pages` hold the tokens of `key`; returns the locked path to its end.
 
         Where the tree has a run already, its own pages stay. The tree takes references of its own.
-        A last page that is not full becomes a tail, which the next longer insert replaces.
+        A last page that is not full becomes a tail, which the next longer insert replaces (a longer tail alone,
+        where whole pages are sealed; there the path does not reach into the tail, so no lock keeps it).
         """
         assert len(pages) * self._page_bytes >= len(key), "fewer pages than the tokens need"
         node, offset, found = self._descend(self._root(salt), key)
@@ -180,10 +188,14 @@ class RadixTree:
     def evict(self, num_pages: int) -> int:
         """Free up to `num_pages` pages, least recently used leaves first, from their ends.
 
-        Returns how many pages became free. Nothing on a locked path is touched.
+        Returns how many pages became free, tail pages not counted. Nothing on a locked path is touched.
         """
         freed = 0
         while freed < num_pages and (leaf := self._queue.pop()) is not None:
+            if self._seals and leaf.is_tail:
+                self._remove_leaf(leaf)
+                self._let_go(leaf.pages)
+                continue
             count = min(num_pages - freed, len(leaf.pages))
             dropped = leaf.pages[-count:]
             if count == len(leaf.pages):
@@ -193,6 +205,14 @@ class RadixTree:
                 leaf.key = leaf.key[: -count * self._page_bytes]
                 self._queue.push(leaf)
             freed += self._let_go(dropped)
+        return freed
+
+    def evict_tails(self, num_pages: int) -> int:
+        """Free up to `num_pages` pages of tails, least recently used first; returns how many became free."""
+        freed = 0
+        while freed < num_pages and (tail := self._queue.pop_tail()) is not None:
+            self._remove_leaf(tail)
+            freed += self._let_go(tail.pages)
         return freed
 
     def forget(self, salt: str) -> int:
@@ -228,10 +248,11 @@ class RadixTree:
         assert len(held) == len(set(held)) == self._held, "a page lies in the tree twice or is miscounted"
         assert all(self.allocator.references(page) > 0 for page in held), "the tree holds a free page"
         assert self._nodes == sum(1 for node in nodes if node.parent is not None), "nodes are miscounted"
+        assert self._tails == sum(1 for node in nodes if node.is_tail), "tails are miscounted"
         unlocked = sum(len(node.pages) for node in nodes if node.locks == 0)
         assert unlocked == self._evictable, f"evictable pages: {self._evictable} counted, {unlocked} there"
         for node in nodes:
-            self._check_node(node)
+            node.check(page_bytes=self._page_bytes, seals=self._seals)
 
     def held_pages(self) -> list[int]:
         """Every page the tree refers to, each once."""
@@ -264,12 +285,15 @@ class RadixTree:
         return node, offset, pages
 
     def _best_partial(self, node: Node, rest: bytes) -> tuple[Node | None, int]:
-        """The child whose page shares most tokens with `rest`, which matches no whole page, and how many."""
+        """The child whose page can be copied and shares most tokens with `rest`, and how many.
+
+        `rest` matches no whole page.
+        """
         best: Node | None = None
         most = 0
-        if rest and node.order:
-            place = bisect_left(node.order, rest)
-            for name in node.order[max(0, place - 1) : place + 1]:
+        for order in (node.tails,) if self._seals else (node.tails, node.runs):
+            place = bisect_left(order, rest)
+            for name in order[max(0, place - 1) : place + 1]:
                 shared = common_prefix_tokens(name, rest)
                 if shared > most:
                     best, most = node.children[name], shared
@@ -312,38 +336,44 @@ class RadixTree:
         self._nodes += 1
         return upper
 
-    def _attach(self, parent: Node, key: bytes, pages: list[int]) -> Node:
+    def _attach(self, parent: Node, key: bytes, pages: list[int], *, is_tail: bool = False) -> Node:
         """A new child of `parent`, in place of the tail that its key continues."""
-        node = Node(parent, key, pages)
+        node = Node(parent, key, pages, is_tail=is_tail)
         name = self._name(node)
         self.allocator.share(pages)  # before the tail goes: its page is often the same one, filled further
-        place = bisect_left(parent.order, name)
-        if place > 0 and name.startswith(parent.order[place - 1]):
-            self._let_go(self._drop_child(parent.children[parent.order[place - 1]]))
+        if is_tail or not self._seals:
+            place = bisect_left(parent.tails, name)
+            if place > 0 and name.startswith(parent.tails[place - 1]):
+                self._let_go(self._drop_child(parent.children[parent.tails[place - 1]]))
         parent.add_child(name, node)
         self._held += len(pages)
         self._evictable += len(pages)
         self._nodes += 1
+        self._tails += is_tail
         self._touch(node)
         self._queue.push(node)
         return node
 
     def _insert_tail(self, parent: Node, rest: bytes, page: int) -> Node:
-        """The node that stands for `rest`: a new tail, or `parent` where the tree has these tokens already.
+        """The node to lock for `rest`: a new tail, or `parent` where the tree has these tokens already.
 
-        A tail of another page is not locked: its page would be held beside the inserter's own.
+        A tail of another page is not locked: its page would be held beside the inserter's own. Nor is any where
+        whole pages are sealed: once its owner has filled and sealed the page, the lock would keep it for nobody.
         """
-        place = bisect_left(parent.order, rest)
-        if place < len(parent.order) and parent.order[place].startswith(rest):
-            self._touch(parent.children[parent.order[place]])
-            return parent
-        return self._attach(parent, rest, [page])
+        for order in (parent.tails,) if self._seals else (parent.tails, parent.runs):
+            place = bisect_left(order, rest)
+            if place < len(order) and order[place].startswith(rest):
+                self._touch(parent.children[order[place]])
+                return parent
+        tail = self._attach(parent, rest, [page], is_tail=True)
+        return parent if self._seals else tail
 
     def _drop_child(self, child: Node) -> list[int]:
         """Take a leaf out of the tree; returns its pages, whose references the caller lets go."""
         assert child.parent is not None and not child.children, "only leaves are dropped"
         child.parent.remove_child(self._name(child))
         self._nodes -= 1
+        self._tails -= child.is_tail
         if child.locks:
             self._evictable += len(child.pages)  # undone by `_let_go`: locked pages were not counted
         if len(self._queue) > 2 * self._nodes + _SPARE_QUEUE_ENTRIES:
@@ -366,16 +396,3 @@ class RadixTree:
 
     def _forget_root(self, root: Node) -> None:
         del self._roots[root.salt]
-
-    def _check_node(self, node: Node) -> None:
-        assert node.order == sorted(node.children), "the order of the children is wrong"
-        assert node.locks >= sum(child.locks for child in node.children.values()), "a path is half locked"
-        for name, child in node.children.items():
-            assert child.parent is node and self._name(child) == name, "a child is filed wrongly"
-            is_tail = len(child.key) < self._page_bytes
-            assert len(child.pages) * self._page_bytes == len(child.key) or (
-                is_tail and len(child.pages) == 1 and not child.children
-            ), "a run and its pages differ in length"
-        for left, right in zip(node.order, node.order[1:], strict=False):
-            assert not right.startswith(left), "a tail is the start of its sibling"
-        assert not node.is_evictable or node.is_queued, "an evictable leaf is not queued"
