@@ -32,10 +32,15 @@ class Request:
     score_from: int | None = None
 
     @property
+    def prefix_tokens(self) -> int:
+        """Tokens that are given: the prompt; when scoring, what stands before the scored tokens."""
+        return len(self.prompt) if self.score_from is None else self.score_from
+
+    @property
     def reusable_tokens(self) -> int:
         """How much of the prompt may come from the cache.
 
         The position before each wanted logit row has to be computed: the last one for generation, those
         from `score_from - 1` on for scoring.
         """
-        return (self.score_from if self.score_from is not None else len(self.prompt)) - 1
+        return self.prefix_tokens - 1

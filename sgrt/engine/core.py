@@ -231,6 +231,8 @@ class EngineCore:
         stats.running = scheduler.num_running
         stats.pages_used = stats.pages_total - scheduler.allocator.num_free
         stats.pages_cached = scheduler.tree.num_pages
+        stats.pages_needed = stats.pages_used - scheduler.tree.num_evictable_pages
+        stats.peak_pages_needed = max(stats.peak_pages_needed, stats.pages_needed)
 
     # -- masks -------------------------------------------------------------------------------------
 

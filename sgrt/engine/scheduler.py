@@ -121,6 +121,8 @@ class Scheduler:
             if sequence.status is not SequenceStatus.RUNNING:
                 continue  # failed between plan and commit; what the pass wrote lies in free pages
             sequence.num_computed = work.start + work.num_tokens - work.num_drafts
+            prompt_end = min(sequence.num_computed, sequence.request.prefix_tokens)
+            self._stats.computed_prompt_tokens += max(0, prompt_end - work.start)
             if work.is_prefill:
                 self._remember(sequence)
         self._stats.forward_tokens += self._limits.step_tokens - step.budget

@@ -13,6 +13,7 @@ class EngineStats:
     forward_tokens: int = 0  # tokens computed by forward passes, drafts included
     prompt_tokens: int = 0  # prompt tokens of admitted sequences
     cached_tokens: int = 0  # of which came from the cache
+    computed_prompt_tokens: int = 0  # prompt tokens computed by forward passes, again after a preemption too
     output_tokens: int = 0
     forced_tokens: int = 0  # output tokens that the constraint left no choice about
     draft_tokens: int = 0  # forced text proposed to a forward pass
@@ -30,6 +31,8 @@ class EngineStats:
     pages_total: int = 0
     pages_used: int = 0  # held by a sequence or by the tree
     pages_cached: int = 0  # held by the tree
+    pages_needed: int = 0  # held by a sequence, or kept for calls to come
+    peak_pages_needed: int = 0
 
     @property
     def cache_hit_rate(self) -> float:
