@@ -110,6 +110,7 @@ class Limits:
     step_tokens: int
     max_draft_tokens: int
     aging_s: float = 10.0
+    num_tail_pages: int = 0  # exact pages beside `num_pages` sealed ones; 0: pages are not sealed
 
     @property
     def pool_tokens(self) -> int:
@@ -163,3 +164,12 @@ def resolve_limits(
         max_draft_tokens=config.max_draft_tokens,
         aging_s=config.aging_s,
     )
+
+
+def tail_pages(max_running: int, step_tokens: int, page_tokens: int) -> int:
+    """Exact pages that always suffice where full pages are sealed.
+
+    A sequence keeps one; what it computes in a step of its own share of the tokens begins at most one page more; an
+    admitted one may also hold the page that it copies. What is not in use keeps tails of finished sequences.
+    """
+    return 3 * max_running + -(-step_tokens // page_tokens)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +22,22 @@ class Span:
     `pages[(start + i) // page_tokens]`. All earlier positions lie in `pages` already. Logits are wanted
     for `tokens[logits_from:]`. The first `prompt_tokens` positions are the prompt (no model needs to
     know; scripts and traces do).
+
+    Where full pages are sealed, `pages` are sealed ones, and the tokens go to the exact
+    `own_pages[(start + i) // page_tokens - start // page_tokens]`; what the span fills is sealed into `pages`.
+    A query reads the page it lies in exact, earlier ones sealed.
     """
 
     tokens: list[int]
     start: int
     pages: list[int]
+    own_pages: list[int] = field(default_factory=list)
     logits_from: int
     prompt_tokens: int
+
+    def filled(self, page_tokens: int) -> range:
+        """Numbers of the sequence's pages that are full after this pass and were not before."""
+        return range(self.start // page_tokens, (self.start + len(self.tokens)) // page_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

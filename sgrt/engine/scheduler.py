@@ -11,9 +11,9 @@ from __future__ import annotations
 from bisect import insort
 from dataclasses import dataclass, field
 
-from sgrt.cache.allocator import PageAllocator
-from sgrt.cache.radix import PrefixHandle, RadixTree, common_prefix_tokens
+from sgrt.cache.radix import PrefixHandle, common_prefix_tokens
 from sgrt.config import Limits
+from sgrt.engine.page_book import PageBook
 from sgrt.engine.plan import PageCopy, Plan, Span
 from sgrt.engine.sequence import Awaited, Sequence, SequenceStatus
 from sgrt.engine.stats import EngineStats
@@ -62,6 +62,7 @@ class Step:
                     tokens=tokens,
                     start=work.start,
                     pages=sequence.pages,
+                    own_pages=sequence.tails,
                     logits_from=work.num_tokens - work.num_rows,
                     prompt_tokens=sequence.num_prompt_tokens,
                 )
@@ -75,8 +76,9 @@ class Scheduler:
     def __init__(self, limits: Limits, stats: EngineStats) -> None:
         self._limits = limits
         self._stats = stats
-        self.allocator = PageAllocator(limits.num_pages)
-        self.tree = RadixTree(self.allocator, page_tokens=limits.page_tokens)
+        self._book = PageBook(limits, stats)
+        self.allocator = self._book.allocator
+        self.tree = self._book.tree
         self._waiting: list[Sequence] = []  # both sorted by rank
         self._running: list[Sequence] = []
 
@@ -123,13 +125,15 @@ class Scheduler:
             sequence.num_computed = work.start + work.num_tokens - work.num_drafts
             prompt_end = min(sequence.num_computed, sequence.request.prefix_tokens)
             self._stats.computed_prompt_tokens += max(0, prompt_end - work.start)
+            self._book.keep_up(sequence, has_drafts=work.num_drafts > 0)
             if work.is_prefill:
-                self._remember(sequence)
+                self._book.remember(sequence)
         self._stats.forward_tokens += self._limits.step_tokens - step.budget
 
     def settle(self, sequence: Sequence, accepted_drafts: int) -> None:
         """Of the drafts computed in the last step the first `accepted_drafts` are right and were appended."""
         sequence.num_computed += accepted_drafts
+        self._book.keep_up(sequence, has_drafts=False)
 
     def finish(self, sequence: Sequence) -> None:
         """Take a sequence out, in whatever state it is. What it computed stays in the tree."""
@@ -142,31 +146,13 @@ class Scheduler:
 
     def flush_cache(self) -> int:
         """Evict everything no running sequence uses; returns the pages freed."""
-        return self.tree.evict(self._limits.num_pages)
+        return self._book.flush()
 
     def check_integrity(self) -> None:
         """Assert that every page is accounted for by the tree, the sequences and their handles."""
-        self.allocator.check_integrity()
-        self.tree.check_integrity()
-        holders = [0] * self._limits.num_pages
-        for page in self.tree.held_pages():
-            holders[page] += 1
-        for sequence in self._running:
-            assert sequence.handle is not None and not sequence.handle.is_closed, "a sequence lost its prefix"
-            assert len(set(sequence.pages)) == len(sequence.pages), "a sequence has a page twice"
-            assert sequence.num_computed <= len(sequence.pages) * self._limits.page_tokens, (
-                "pages are missing"
-            )
-            for page in sequence.pages:
-                holders[page] += 1
-            if sequence.handle.partial is not None:
-                holders[sequence.handle.partial.page] += 1
-        for page, count in enumerate(holders):
-            assert self.allocator.references(page) == count, (
-                f"page {page}: {self.allocator.references(page)} references, {count} holders"
-            )
+        self._book.check_integrity(self._running)
         for sequence in self._waiting:
-            assert not sequence.pages and sequence.handle is None, "a waiting sequence holds pages"
+            assert not sequence.pages and not sequence.tails and sequence.handle is None, "a waiting sequence holds pages"
         assert self._waiting == sorted(self._waiting, key=_rank), "the queue is out of order"
         assert self._running == sorted(self._running, key=_rank), "running sequences are out of order"
 
@@ -183,9 +169,9 @@ class Scheduler:
         room = step.budget - num_kept - 1
         drafts = min(len(sequence.drafts), max(0, room), self._limits.max_draft_tokens)
         end = sequence.num_computed + 1
-        if drafts and not self._grow(sequence, end + drafts):
+        if drafts and not self._book.grow(sequence, end + drafts):
             drafts = 0
-        if self._grow(sequence, end + drafts) or self._grow_by_preempting(sequence, end):
+        if self._book.grow(sequence, end + drafts) or self._grow_by_preempting(sequence, end):
             self._add(step, sequence, 1 + drafts, drafts)
 
     def _schedule_prefill(self, step: Step, sequence: Sequence, *, may_preempt: bool) -> None:
@@ -195,7 +181,7 @@ class Scheduler:
         end = sequence.num_computed + count
         if count == 0:
             return
-        if self._grow(sequence, end) or (may_preempt and self._grow_by_preempting(sequence, end)):
+        if self._book.grow(sequence, end) or (may_preempt and self._grow_by_preempting(sequence, end)):
             self._add(step, sequence, count + self._final_drafts(step, sequence, count), None)
 
     def _final_drafts(self, step: Step, sequence: Sequence, count: int) -> int:
@@ -204,7 +190,7 @@ class Scheduler:
             return 0
         drafts = min(len(sequence.drafts), step.budget - count, self._limits.max_draft_tokens)
         end = sequence.num_computed + count
-        return drafts if drafts > 0 and self._grow(sequence, end + drafts) else 0
+        return drafts if drafts > 0 and self._book.grow(sequence, end + drafts) else 0
 
     def _chunk(self, sequence: Sequence, budget: int) -> int:
         """How many prompt tokens to compute: all that remain, or up to the last page border that fits."""
@@ -228,22 +214,9 @@ class Scheduler:
 
     # -- pages -------------------------------------------------------------------------------------
 
-    def _grow(self, sequence: Sequence, end: int) -> bool:
-        """Give `sequence` pages for its first `end` tokens, evicting cache; False when there are too few."""
-        missing = -(-end // self._limits.page_tokens) - len(sequence.pages)
-        if missing <= 0:
-            return True
-        free = self.allocator.num_free
-        if missing > free:
-            self._stats.evicted_pages += self.tree.evict(missing - free)
-            if missing > self.allocator.num_free:
-                return False
-        sequence.pages += self.allocator.allocate(missing)
-        return True
-
     def _grow_by_preempting(self, sequence: Sequence, end: int) -> bool:
-        """As `_grow`, preempting those that rank last. False when `sequence` itself had to yield."""
-        while not self._grow(sequence, end):
+        """As `PageBook.grow`, preempting those that rank last. False when `sequence` itself had to yield."""
+        while not self._book.grow(sequence, end):
             victim = self._running[-1]
             assert victim is not sequence or len(self._running) > 1, "a sequence does not fit the pool alone"
             self._preempt(victim)
@@ -260,31 +233,8 @@ class Scheduler:
 
     def _release(self, sequence: Sequence) -> None:
         """Leave what is computed in the tree and give the pages back."""
-        self._remember(sequence)
-        assert sequence.handle is not None, "a running sequence has a prefix"
-        sequence.handle.close()
-        sequence.handle = None
-        self.allocator.release(sequence.pages)
-        sequence.pages = []
-        sequence.num_computed = 0
-
-    def _remember(self, sequence: Sequence) -> None:
-        """Put what is computed into the tree, for others to share while this sequence goes on.
-
-        Where the tree has the same tokens in pages of its own, those are taken over, so that a locked
-        path never holds pages beside the sequence's.
-        """
-        handle = self.tree.insert(
-            sequence.key(sequence.num_computed), sequence.pages, salt=sequence.request.cache_salt
-        )
-        mine = sequence.pages[: len(handle.pages)]
-        if mine != handle.pages:
-            self.allocator.share(handle.pages)
-            self.allocator.release(mine)
-            sequence.pages[: len(handle.pages)] = handle.pages
-        if sequence.handle is not None:
-            sequence.handle.close()
-        sequence.handle = handle
+        self._book.remember(sequence)
+        self._book.give_back(sequence)
 
     # -- admission ---------------------------------------------------------------------------------
 
@@ -318,11 +268,20 @@ class Scheduler:
         key = sequence.key(sequence.num_reusable)
         worthwhile = self.tree.peek(key, salt=sequence.request.cache_salt) + _MIN_AWAITED_TOKENS
         for other in computing:
-            shared = common_prefix_tokens(key, other.key(other.num_wanted))
+            shared = self._reusable(common_prefix_tokens(key, other.key(other.num_wanted)), other)
             if shared >= worthwhile and shared > other.num_computed:
                 sequence.awaited = Awaited(sequence=other, num_tokens=shared)
                 worthwhile = shared + 1
         return sequence.awaited is not None
+
+    def _reusable(self, shared: int, other: Sequence) -> int:
+        """How many of the first `shared` tokens of `other` will be there to reuse when it has its prompt.
+
+        Where pages are sealed a page is reused whole, or copied while it is a tail.
+        """
+        page_tokens = self._limits.page_tokens
+        is_in_tail = shared // page_tokens == other.num_wanted // page_tokens
+        return shared if is_in_tail or not self._limits.num_tail_pages else shared // page_tokens * page_tokens
 
     def _start(self, step: Step, sequence: Sequence) -> bool:
         """Admit `sequence` if the pages for its prompt are at hand, and schedule its first chunk."""
@@ -330,14 +289,10 @@ class Scheduler:
         if self._running and not self._has_room(sequence, handle):
             handle.close()
             return False
-        sequence.handle = handle
-        sequence.pages = list(handle.pages)
-        self.allocator.share(sequence.pages)
+        self._book.take_prefix(sequence, handle)
         if not self._take_prefix(step, sequence, handle):
             assert self._running, "an empty pool refused a sequence"
-            self.allocator.release(sequence.pages)
-            sequence.pages, sequence.handle, sequence.num_computed = [], None, 0
-            handle.close()
+            self._book.give_back(sequence)
             return False
         sequence.status = SequenceStatus.RUNNING
         insort(self._running, sequence, key=_rank)
@@ -352,10 +307,10 @@ class Scheduler:
             partial = handle.partial
             sequence.num_computed = handle.num_tokens
             count = self._chunk(sequence, step.budget)
-            if not self._grow(sequence, sequence.num_computed + count):
+            if not self._book.grow(sequence, sequence.num_computed + count):
                 continue
             if partial is not None:
-                target = sequence.pages[len(handle.pages)]
+                target = self._book.written_page(sequence, len(handle.pages))
                 step.copies.append(
                     PageCopy(source=partial.page, target=target, num_tokens=partial.num_tokens)
                 )

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sgrt.engine.plan import Plan
+from sgrt.engine.plan import Plan, Span
 
 Script = Callable[[Sequence[int], Sequence[int]], Mapping[int, float]]
 """Prompt and output so far to the logits of the next token; what is not named has logit 0."""
@@ -41,6 +41,7 @@ class ScriptedRunner:
     """
 
     def __init__(self, script: Script, *, vocabulary_tokens: int, num_pages: int, page_tokens: int) -> None:
+        """`num_pages` counts tail pages too, where there are some."""
         self._script = script
         self._vocabulary_tokens = vocabulary_tokens
         self._page_tokens = page_tokens
@@ -60,13 +61,11 @@ class ScriptedRunner:
             target = self._pages[copy.target]
             target[:] = [*self._pages[copy.source][:count], *[_UNWRITTEN] * (self._page_tokens - count)]
         for span in plan.spans:
-            for position, token in enumerate(span.tokens, span.start):
-                page = self._pages[span.pages[position // self._page_tokens]]
-                page[position % self._page_tokens] = token
+            self._write(span)
         logits = np.zeros((plan.num_logit_rows, self._vocabulary_tokens), np.float32)
         row = 0
         for span in plan.spans:
-            seen = [token for page in span.pages for token in self._pages[page]]
+            seen = self._tokens_in(span)
             for offset in range(span.logits_from, len(span.tokens)):
                 end = span.start + offset + 1
                 prompt_end = min(end, span.prompt_tokens)
@@ -74,6 +73,23 @@ class ScriptedRunner:
                 logits[row, list(wanted)] = list(wanted.values())
                 row += 1
         return torch.from_numpy(logits)
+
+    def _write(self, span: Span) -> None:
+        first = span.start // self._page_tokens
+        own = span.own_pages or span.pages[first:]
+        for position, token in enumerate(span.tokens, span.start):
+            self._pages[own[position // self._page_tokens - first]][position % self._page_tokens] = token
+        if span.own_pages:
+            for index in span.filled(self._page_tokens):
+                self._pages[span.pages[index]][:] = self._pages[own[index - first]]
+
+    def _tokens_in(self, span: Span) -> list[int]:
+        """All tokens a query of the span reads; those of its last page are read where they were written."""
+        pages = span.pages
+        if span.own_pages:
+            last = (span.start + len(span.tokens) - 1) // self._page_tokens
+            pages = [*pages[:last], span.own_pages[last - span.start // self._page_tokens]]
+        return [token for page in pages for token in self._pages[page]]
 
 
 _UNWRITTEN = 0xFFFF_FFFF

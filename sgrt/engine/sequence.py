@@ -49,6 +49,8 @@ class Sequence:
     tokens: list[int] = field(init=False)
     drafts: list[int] = field(default_factory=list)
     pages: list[int] = field(default_factory=list)
+    tails: list[int] = field(default_factory=list)  # tail pages of the pages from `first_tail` on; see `PageBook`
+    first_tail: int = 0
     num_computed: int = 0
     status: SequenceStatus = SequenceStatus.WAITING
     handle: PrefixHandle | None = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sgrt.config import Limits
+from sgrt.config import Limits, tail_pages
 from sgrt.engine.core import EngineCore
 from sgrt.engine.guide import Grammar
 from sgrt.engine.job import GenerateJob, ScoreJob
@@ -93,6 +93,7 @@ class Driver:
         max_running: int = 8,
         step_tokens: int = 32,
         max_draft_tokens: int = 8,
+        seals_pages: bool = False,
         vocabulary: int = VOCABULARY,
         sampled_tokens: int | None = None,
     ) -> None:
@@ -103,11 +104,12 @@ class Driver:
             max_running=max_running,
             step_tokens=step_tokens,
             max_draft_tokens=max_draft_tokens,
+            num_tail_pages=tail_pages(max_running, step_tokens, page_tokens) if seals_pages else 0,
         )
         self.runner = ScriptedRunner(
             script or hashed(vocabulary),
             vocabulary_tokens=vocabulary,
-            num_pages=num_pages,
+            num_pages=num_pages + self.limits.num_tail_pages,
             page_tokens=page_tokens,
         )
         self.core = EngineCore(
