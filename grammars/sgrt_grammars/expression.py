@@ -71,12 +71,15 @@ class Deferred:
     Two `Deferred` of equal `key` must denote the same language; `build` is called at most once per key.
     The key carries everything the language depends on (content, not object identity), so that
     equal parts of different grammars are one state. `is_satisfiable` vouches for at least one text over
-    printable ASCII, so that the automaton need not build it to offer what stands before it.
+    printable ASCII, so that the automaton need not build it to offer what stands before it. `build_short`
+    makes a narrower expression whose shortest text is a short text of the whole: where it is given, no other way
+    to complete a text is looked for (an object whose keys may come in any order has too many).
     """
 
     key: Hashable
     build: Callable[[], Expression]
     is_satisfiable: bool = False
+    build_short: Callable[[], Expression] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

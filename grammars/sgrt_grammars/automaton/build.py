@@ -60,8 +60,13 @@ class DeferredTable:
         return number
 
     def build(self, number: int) -> Expression:
-        """What the deferred expression stands for."""
-        return self._expressions[number].build()
+        """What the deferred expression stands for; `~number`: the part of it that holds its completion."""
+        if number >= 0:
+            return self._expressions[number].build()
+        short = self._expressions[~number].build_short
+        if short is None:
+            raise ValueError(f"deferred expression {~number} has no short form")
+        return short()
 
 
 class Builder:
@@ -125,6 +130,7 @@ class Builder:
                 node = self._arena.deferred(self._deferred.number(expression))
                 if expression.is_satisfiable and self._spells_ascii:
                     node.alive = True
+                    node.has_short = expression.build_short is not None
                 return node
             case SpecialToken(token_id):
                 return self._arena.special(token_id)

@@ -31,10 +31,16 @@ class Deriver:
 
     def unfold(self, node: Node) -> Node:
         """What a deferred node stands for."""
-        found = self._unfolded.get(node.low)
+        return self._defined(node.low)
+
+    def short(self, node: Node) -> Node:
+        """The part of a deferred node that holds its completion."""
+        return self._defined(~node.low)
+
+    def _defined(self, number: int) -> Node:
+        found = self._unfolded.get(number)
         if found is None:
-            found = self._builder.build(self._deferred.build(node.low))
-            self._unfolded[node.low] = found
+            found = self._unfolded[number] = self._builder.build(self._deferred.build(number))
         return found
 
     def evaluate(self, root: Node, is_done: Callable[[Node], bool], step: Step) -> None:

@@ -59,6 +59,7 @@ class Node:
         "count",
         "data",
         "first",
+        "has_short",
         "high",
         "index",
         "is_regular",
@@ -101,6 +102,7 @@ class Node:
         self.passes: tuple[Actions, ...] | None = None
         self.specials: frozenset[int] | None = None
         self.alive: bool | None = None
+        self.has_short = False
         self.classes: tuple[int, ...] | None = None
         self.completion: object = None
         self.count: int | None = None

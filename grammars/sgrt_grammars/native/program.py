@@ -34,7 +34,7 @@ _LITERAL, _SET, _CONCATENATION, _ALTERNATION, _REPETITION, _INTERSECTION = 1, 2,
 _COMPLEMENT, _SCOPE = b"\x07", b"\x0a"
 _DEFERRED, _SPECIAL = 8, 9
 _DISTINCT = {Canonical.BYTES: b"\x0b", Canonical.JSON: b"\x0c"}
-_AGAIN, _NODE, _DEFERRED_SATISFIABLE = 13, 14, 15
+_AGAIN, _NODE, _DEFERRED_SATISFIABLE, _DEFERRED_SHORT = 13, 14, 15, 16
 
 _COUNTED = struct.Struct("<BI").pack
 _SIGNED = struct.Struct("<Bi").pack
@@ -105,12 +105,17 @@ class Programs:
                     raise InvalidConstraint("a byte set has bits beyond 255")
                 return bytes([_SET]) + members.to_bytes(32, "little")
             case Deferred():
-                kind = _DEFERRED_SATISFIABLE if expression.is_satisfiable else _DEFERRED
-                return _SIGNED(kind, self._deferred.number(expression))
+                return _SIGNED(_kind(expression), self._deferred.number(expression))
             case SpecialToken(token_id):
                 return _SIGNED(_SPECIAL, token_id)
             case _:
                 raise InvalidConstraint(f"unknown expression {expression!r}")
+
+
+def _kind(expression: Deferred) -> int:
+    if not expression.is_satisfiable:
+        return _DEFERRED
+    return _DEFERRED_SATISFIABLE if expression.build_short is None else _DEFERRED_SHORT
 
 
 def _parts(expression: Expression) -> tuple[Expression, ...]:

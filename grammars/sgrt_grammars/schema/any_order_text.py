@@ -19,6 +19,7 @@ class AnyOrderText(ObjectText):
     _required: int = field(init=False)
     _impossible: int = field(init=False)
     _implied: list[tuple[int, int]] = field(init=False)
+    _evident: int | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         ObjectText.__post_init__(self)
@@ -56,19 +57,34 @@ class AnyOrderText(ObjectText):
             for formula, counts in self._counted(name, self.shape.members[name].value, progress.counts):
                 yield name, formula, Progress(0, size, counts, written=written)
 
+    def _is_due(self, name: str, progress: Progress) -> bool:
+        return bool(self._missing(progress.written) & self._bits([name]))
+
     def _missing(self, written: int) -> int:
-        """Members that must still come: required ones and those that present triggers need."""
-        missing = self._required
-        for trigger, needed in self._implied:
-            if written & trigger:
-                missing |= needed
-        return missing & ~written
+        """Members that must still come: required ones and those that present or coming triggers need."""
+        present = written | self._required
+        previous = -1
+        while present != previous:
+            previous = present
+            for trigger, needed in self._implied:
+                if present & trigger:
+                    present |= needed
+        return present & ~written
 
     def _is_evidently_completable(self, progress: Progress) -> bool:
-        if self.shape.counts or self._implied or not self._sound_after[0]:
+        """Members may come at any time: it is enough that every missing one has a value and fits."""
+        missing = self._missing(progress.written)
+        if self.shape.counts or missing & ~self._evident_members:
             return False
-        size = progress.size + self._missing(progress.written).bit_count()
+        size = progress.size + missing.bit_count()
         return size >= self.shape.minimum and self._has_room(size)
+
+    @property
+    def _evident_members(self) -> int:
+        """The members whose values are evidently possible."""
+        if self._evident is None:
+            self._evident = self._bits(name for name in self._names if self._has_evident_value(name))
+        return self._evident
 
     def _may_leave_members(self, progress: Progress) -> bool:
         return not self._missing(progress.written)

@@ -93,8 +93,21 @@ class ObjectText:
     # After a member: the end, or a comma and a further key.
 
     def _after(self, progress: Progress) -> Expression:
-        is_satisfiable = self._may_end(progress) or self._is_evidently_completable(progress)
-        return Deferred((self.key, "after", progress), partial(self._build_after, progress), is_satisfiable)
+        build = partial(self._build_after, progress)
+        if not self._is_evidently_completable(progress):
+            return Deferred((self.key, "after", progress), build, self._may_end(progress))
+        return Deferred((self.key, "after", progress), build, True, partial(self._build_shortest, progress))
+
+    def _build_shortest(self, progress: Progress) -> Expression:
+        """The next member that must come, or the end; only where nothing but required members bars the end."""
+        due = (member for member in self._members(progress) if self._is_due(member[0], progress))
+        for name, value, after in due:
+            return Concatenation((comma(self.values.whitespace), self._member(name, value), self._after(after)))
+        return space(self.values.whitespace)
+
+    def _is_due(self, name: str, progress: Progress) -> bool:
+        """Whether the member must still come."""
+        return name in self.shape.required
 
     def _is_evidently_completable(self, progress: Progress) -> bool:
         """Whether the members that must still come can be written at once, so that nothing need be tried."""
@@ -114,8 +127,9 @@ class ObjectText:
         return self._sound
 
     def _is_sound(self, name: str) -> bool:
-        if name not in self.shape.required:
-            return True
+        return name not in self.shape.required or self._has_evident_value(name)
+
+    def _has_evident_value(self, name: str) -> bool:
         value = self.values.value(self.shape.members[name].value)
         return isinstance(value, Deferred) and value.is_satisfiable and name.isascii() and name.isprintable()
 

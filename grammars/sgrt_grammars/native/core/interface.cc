@@ -67,7 +67,7 @@ Machine* sgrt_machine(int32_t size, const uint8_t* data, const int64_t* offsets,
 void sgrt_machine_free(Machine* machine) { delete machine; }
 
 // 0: the deferred expression waited for; 1: the budget needed.
-int64_t sgrt_detail(Machine* machine, int32_t which) { return which == 0 ? machine->pending : machine->needed; }
+int64_t sgrt_detail(Machine* machine, int32_t which) { return which == 0 ? int64_t(machine->pending) : int64_t(machine->needed); }
 
 const char* sgrt_message(Machine* machine) { return machine->message.c_str(); }
 

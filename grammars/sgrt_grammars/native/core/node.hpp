@@ -74,6 +74,7 @@ struct Node {
     int8_t tight = -1;
     int8_t visibly_tight = -1;
     bool first_known = false;
+    bool has_short = false;     // a deferred node with a short form, which its completion comes from
     uint8_t waiting = 0;        // one bit for each kind of evaluation in progress
     int16_t only_symbol = -1;   // memo of a derivative by the only byte it can start with
     Id only_target = -1;

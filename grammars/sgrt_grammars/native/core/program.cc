@@ -9,7 +9,7 @@ namespace {
 enum Operation : uint8_t {
     OP_EMPTY, OP_LITERAL, OP_SET, OP_CONCATENATION, OP_ALTERNATION, OP_REPETITION, OP_INTERSECTION,
     OP_COMPLEMENT, OP_DEFERRED, OP_SPECIAL, OP_SCOPE, OP_DISTINCT_BYTES, OP_DISTINCT_JSON, OP_AGAIN, OP_NODE,
-    OP_DEFERRED_SATISFIABLE,
+    OP_DEFERRED_SATISFIABLE, OP_DEFERRED_SHORT,
 };
 
 struct Reader {
@@ -140,8 +140,12 @@ Id Machine::build(const uint8_t* program, size_t size, std::vector<Id>& results)
             case OP_COMPLEMENT: result = complement(popped(stack, 1)[0]); break;
             case OP_DEFERRED: result = deferred(reader.number<int32_t>()); break;
             case OP_DEFERRED_SATISFIABLE:
+            case OP_DEFERRED_SHORT:
                 result = deferred(reader.number<int32_t>());
-                if (spells_ascii_) node(result).alive = 1;
+                if (spells_ascii_) {
+                    node(result).alive = 1;
+                    node(result).has_short = operation == OP_DEFERRED_SHORT;
+                }
                 break;
             case OP_SPECIAL: result = special(reader.number<int32_t>()); break;
             case OP_SCOPE: result = scope(popped(stack, 1)[0]); break;
@@ -170,8 +174,12 @@ Id Machine::build(const uint8_t* program, size_t size, std::vector<Id>& results)
 
 void Machine::define(int32_t number, Id target) { definitions_[number] = target; }
 
-Id Machine::unfold(Id id) {
-    const int32_t number = int32_t(node(id).low);
+Id Machine::unfold(Id id) { return defined(int32_t(node(id).low)); }
+
+// The part of a deferred node that holds its completion.
+Id Machine::unfold_short(Id id) { return defined(~int32_t(node(id).low)); }
+
+Id Machine::defined(int32_t number) {
     auto found = definitions_.find(number);
     if (found == definitions_.end()) throw NeedsUnfolding{number};
     return found->second;
