@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sgrt_frontend.call import SamplingParams
+from sgrt_frontend.call import CallPlan, SamplingParams
 from sgrt_grammars.constraint import Constraint
 
 
@@ -15,7 +15,7 @@ class Request:
     `arrival_s` and `deadline_s` are readings of the engine's monotonic clock. `score_from` asks for the
     log-probabilities of the prompt's own tokens from that position on (at least 1, since the first
     token has no distribution) and generates nothing. `is_private`: nobody else uses its `cache_salt`, so what it
-    leaves in the cache is of no use once it is over.
+    leaves in the cache is of no use once it is over. `plan` is what is known of the requests around it.
     """
 
     id: int
@@ -30,6 +30,7 @@ class Request:
     cache_salt: str = ""
     is_private: bool = False
     score_from: int | None = None
+    plan: CallPlan | None = None
 
     @property
     def prefix_tokens(self) -> int:

@@ -131,12 +131,54 @@ _NUMBERS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The beginning of a call that others have in common with it: kept in the cache until they have begun.
+
+    `name` tells it from others; every call that shares it names it. `uses` is how many outputs begin with it, all
+    calls together. It ends after `num_tokens` of prompt and output; None is the end of the output.
+
+    Raises:
+        InvalidRequest: a number is below 1.
+    """
+
+    name: str
+    num_tokens: int | None
+    uses: int
+
+    def __post_init__(self) -> None:
+        _require_type(self.name, str, "plan.shares.name", "a string")
+        _require_type(self.uses, Integral, "plan.shares.uses", "a whole number")
+        _require(self.uses >= 1, "plan.shares.uses", "must be at least 1")
+        if self.num_tokens is not None:
+            _require_type(self.num_tokens, Integral, "plan.shares.num_tokens", "a whole number")
+            _require(self.num_tokens >= 1, "plan.shares.num_tokens", "must be at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallPlan:
+    """What is known of a call's place among others: hints, which never change an outcome.
+
+    `shares` come shortest first. `path_s` is about how long it takes, from the beginning of this call, until
+    everything that waits for it is done.
+    """
+
+    shares: tuple[Share, ...] = ()
+    path_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require_items(self.shares, Share, "plan.shares", "shares")
+        _require_type(self.path_s, Real, "plan.path_s", "a number of seconds")
+        _require(0 <= self.path_s < float("inf"), "plan.path_s", "must be at least 0 and finite")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One request to a backend: continue `prompt` under `constraint`.
 
     `deadline_s` is seconds from submission. `cache_salt` separates prefix caches of different
     tenants. Of two waiting calls the one with the higher `priority` goes first. `label` says where in a
-    program the call stands; it is for traces and logs and never changes the outcome.
+    program the call stands; it is for traces and logs and never changes the outcome. `plan` says what is known of
+    the calls around it.
 
     Raises:
         InvalidRequest: a value is out of range or of another type; the message names the field.
@@ -149,6 +191,7 @@ class Call:
     deadline_s: float | None = None
     cache_salt: str = ""
     label: str = ""
+    plan: CallPlan | None = None
 
     def __post_init__(self) -> None:
         _require_items(self.prompt, Integral, "prompt", "token ids")
@@ -157,6 +200,8 @@ class Call:
         if self.deadline_s is not None:
             _require_type(self.deadline_s, Real, "deadline_s", "a number of seconds")
         _require_type(self.cache_salt, str, "cache_salt", "a string")
+        if self.plan is not None:
+            _require_type(self.plan, CallPlan, "plan", "a CallPlan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

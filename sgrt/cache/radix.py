@@ -79,12 +79,12 @@ class PrefixHandle:
             self._tree.allocator.release((self.partial.page,))
             self.partial = None
 
-    def close(self) -> None:
-        """Unlock the path. Closing twice is harmless."""
+    def close(self, *, is_over: bool = False) -> None:
+        """Unlock the path. `is_over`: what nobody else locks is the first to be evicted. Closing twice is harmless."""
         node, self._node = self._node, None
         if node is not None:
             self.release_partial()
-            self._tree.unlock(node)
+            self._tree.unlock(node, is_over=is_over)
 
     def __enter__(self) -> PrefixHandle:
         return self
@@ -164,6 +164,19 @@ class RadixTree:
         self._lock(node)
         return PrefixHandle(self, node, pages, partial)
 
+    def hold(self, key: bytes, *, salt: str = "") -> PrefixHandle:
+        """As `match`, to keep and not to use: what matches of a last page stays in the tree as well.
+
+        (Where whole pages are sealed it does not: no lock keeps a tail.)
+        """
+        node, offset, pages = self._descend(self._root(salt), key)
+        child, _ = self._best_partial(node, key[offset : offset + self._page_bytes])
+        if child is not None and not self._seals:
+            node = self._split(child, 1) if len(child.pages) > 1 else child
+        self._touch(node)
+        self._lock(node)
+        return PrefixHandle(self, node, pages, None)
+
     def insert(self, key: bytes, pages: list[int], *, salt: str = "") -> PrefixHandle:
         """Record that `pages` hold the tokens of `key`; returns the locked path to its end.
 
@@ -225,13 +238,16 @@ class RadixTree:
                 freed += self._let_go(node.pages)
         return freed
 
-    def unlock(self, node: Node) -> None:
+    def unlock(self, node: Node, *, is_over: bool = False) -> None:
         """Release one lock on the path to `node` (called by its handle)."""
-        self._touch(node)
+        if not is_over:
+            self._touch(node)
         step: Node | None = node
         while step is not None:
             assert step.locks > 0, "a path was unlocked twice"
             step.locks -= 1
+            if is_over and step.locks == 0:
+                step.last_used = 0
             if step.locks == 0 and not step.is_detached:
                 self._evictable += len(step.pages)
             if step.parent is None and not step.children and step.locks == 0:

@@ -182,6 +182,8 @@ class EngineCore:
     def _sequence(self, request: Request, index: int) -> Sequence:
         self._serial += 1
         rank = request.arrival_s - request.priority * self._limits.aging_s
+        if request.plan is not None:  # what most waits for goes first, as far as one level of priority
+            rank -= min(request.plan.path_s, self._limits.aging_s)
         return Sequence(request=request, index=index, rank=(rank, self._serial))
 
     def _generation(self, job: GenerateJob, index: int, grammar: Grammar | None) -> Generation:

@@ -54,6 +54,7 @@ class Intake:
             deadline_s=None if call.deadline_s is None else now_s + call.deadline_s,
             cache_salt=self._salt(call.cache_salt, id),
             is_private=not self.shares_prefixes,
+            plan=call.plan if self.shares_prefixes else None,
         )
 
     def score_request(

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from sgrt.cache.allocator import PageAllocator
 from sgrt.cache.radix import PrefixHandle, RadixTree
 from sgrt.config import Limits
+from sgrt.engine.keeping import KeptPrefixes
 from sgrt.engine.sequence import Sequence
 from sgrt.engine.stats import EngineStats
 
@@ -23,7 +24,7 @@ from sgrt.engine.stats import EngineStats
 class PageBook:
     """The only one who moves pages between sequences, the allocator and the tree."""
 
-    __slots__ = ("_page_tokens", "_seals", "_stats", "allocator", "tree")
+    __slots__ = ("_page_tokens", "_seals", "_stats", "allocator", "kept", "tree")
 
     def __init__(self, limits: Limits, stats: EngineStats) -> None:
         self._page_tokens = limits.page_tokens
@@ -31,6 +32,7 @@ class PageBook:
         self._stats = stats
         self.allocator = PageAllocator(limits.num_pages, limits.num_tail_pages)
         self.tree = RadixTree(self.allocator, page_tokens=limits.page_tokens)
+        self.kept = KeptPrefixes(self.tree)
 
     def take_prefix(self, sequence: Sequence, handle: PrefixHandle) -> None:
         """Start `sequence` with the whole pages of its cached prefix."""
@@ -93,10 +95,12 @@ class PageBook:
             sequence.handle.close()
         sequence.handle = handle
 
-    def give_back(self, sequence: Sequence) -> None:
-        """Take all pages from `sequence` and unlock its prefix."""
+    def give_back(self, sequence: Sequence, *, is_over: bool = False) -> None:
+        """Take all pages from `sequence` and unlock its prefix; when it is over, keep what others will share."""
         assert sequence.handle is not None, "a running sequence has a prefix"
-        sequence.handle.close()
+        if is_over:
+            self.kept.keep(sequence)
+        sequence.handle.close(is_over=is_over and sequence.request.plan is not None)
         self.allocator.release(sequence.pages)
         self.allocator.release(sequence.tails)
         sequence.handle, sequence.pages, sequence.tails = None, [], []
@@ -104,6 +108,7 @@ class PageBook:
 
     def flush(self) -> int:
         """Evict everything no sequence uses; returns the pages freed, tail pages not counted."""
+        self.kept.clear()
         freed = self.tree.evict(self.allocator.num_pages)
         self.tree.evict_tails(self.allocator.num_tail_pages)
         return freed
@@ -127,9 +132,11 @@ class PageBook:
             )
 
     def _has_free(self, count: int) -> bool:
-        missing = count - self.allocator.num_free
-        if missing > 0:
-            self._stats.evicted_pages += self.tree.evict(missing)
+        while (missing := count - self.allocator.num_free) > 0:
+            freed = self.tree.evict(missing)
+            self._stats.evicted_pages += freed
+            if freed < missing and not self.kept.drop_one():
+                break
         return count <= self.allocator.num_free
 
     def _has_free_tails(self, count: int) -> bool:

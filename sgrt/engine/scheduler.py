@@ -139,7 +139,7 @@ class Scheduler:
         """Take a sequence out, in whatever state it is. What it computed stays in the tree."""
         if sequence.status is SequenceStatus.RUNNING:
             self._running.remove(sequence)
-            self._release(sequence)
+            self._release(sequence, is_over=True)
         elif sequence.status is SequenceStatus.WAITING:
             self._waiting.remove(sequence)
         sequence.status = SequenceStatus.FINISHED
@@ -231,10 +231,10 @@ class Scheduler:
         insort(self._waiting, sequence, key=_rank)
         self._stats.preemptions += 1
 
-    def _release(self, sequence: Sequence) -> None:
+    def _release(self, sequence: Sequence, *, is_over: bool = False) -> None:
         """Leave what is computed in the tree and give the pages back."""
         self._book.remember(sequence)
-        self._book.give_back(sequence)
+        self._book.give_back(sequence, is_over=is_over)
 
     # -- admission ---------------------------------------------------------------------------------
 
@@ -332,6 +332,7 @@ class Scheduler:
             sequence.cached_tokens = sequence.num_computed
             self._stats.prompt_tokens += sequence.num_prompt_tokens
             self._stats.cached_tokens += sequence.num_computed
+            self._book.kept.begin(sequence)
 
 
 def _rank(sequence: Sequence) -> tuple[float, int]:

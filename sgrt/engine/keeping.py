@@ -1,0 +1,81 @@
+"""Prefixes kept in the tree between the requests that share them, as their plans say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sgrt.cache.radix import PrefixHandle, RadixTree
+from sgrt.engine.sequence import Sequence
+
+# Plans that are never carried out (a program failed, a client went away) must not fill the memory of names.
+_MAX_PREFIXES = 16_384
+
+
+@dataclass(slots=True, kw_only=True)
+class _Prefix:
+    """`handle` locks it while no sequence runs on it; `uses` are still to begin."""
+
+    uses: int
+    handle: PrefixHandle | None = None
+
+
+class KeptPrefixes:
+    """Locks prefixes until their last use has begun (whose own lock goes on from there).
+
+    A kept prefix is a hint: the one used longest ago is dropped when a sequence needs its pages.
+    """
+
+    __slots__ = ("_prefixes", "_tree")
+
+    def __init__(self, tree: RadixTree) -> None:
+        self._tree = tree
+        self._prefixes: dict[
+            tuple[str, str], _Prefix
+        ] = {}  # by salt and name, the one used longest ago first
+
+    def begin(self, sequence: Sequence) -> None:
+        """A sequence begins: one use less of everything it shares."""
+        plan = sequence.request.plan
+        if plan is None:
+            return
+        salt = sequence.request.cache_salt
+        for share in plan.shares:
+            prefix = self._prefixes.pop((salt, share.name), None) or _Prefix(uses=share.uses)
+            prefix.uses -= 1
+            if prefix.uses > 0:
+                self._prefixes[salt, share.name] = prefix
+            elif prefix.handle is not None:
+                prefix.handle.close()
+        while len(self._prefixes) > _MAX_PREFIXES:
+            self.drop_one()
+
+    def keep(self, sequence: Sequence) -> None:
+        """A sequence ends, and all it computed is in the tree: keep what others will begin with."""
+        plan = sequence.request.plan
+        if plan is None:
+            return
+        salt = sequence.request.cache_salt
+        for share in plan.shares:
+            prefix = self._prefixes.get((salt, share.name))
+            if prefix is None:
+                continue
+            end = sequence.num_computed if share.num_tokens is None else share.num_tokens
+            if end > sequence.num_computed:
+                continue
+            before, prefix.handle = prefix.handle, self._tree.hold(sequence.key(end), salt=salt)
+            if before is not None:
+                before.close()
+
+    def drop_one(self) -> bool:
+        """Forget the prefix used longest ago; False when there is none."""
+        for key, prefix in self._prefixes.items():
+            del self._prefixes[key]
+            if prefix.handle is not None:
+                prefix.handle.close()
+            return True
+        return False
+
+    def clear(self) -> None:
+        """Forget all."""
+        while self.drop_one():
+            pass
