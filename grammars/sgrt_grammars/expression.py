@@ -72,8 +72,8 @@ class Deferred:
     The key carries everything the language depends on (content, not object identity), so that
     equal parts of different grammars are one state. `is_satisfiable` vouches for at least one text over
     printable ASCII, so that the automaton need not build it to offer what stands before it. `build_short`
-    makes a narrower expression whose shortest text is a short text of the whole: where it is given, no other way
-    to complete a text is looked for (an object whose keys may come in any order has too many).
+    makes a narrower expression that has a text if the whole has one, and a short one: where it is given, no other
+    way to complete a text is looked for (an object whose keys may come in any order has too many).
     """
 
     key: Hashable

@@ -130,7 +130,7 @@ class Builder:
                 node = self._arena.deferred(self._deferred.number(expression))
                 if expression.is_satisfiable and self._spells_ascii:
                     node.alive = True
-                    node.has_short = expression.build_short is not None
+                node.has_short = expression.build_short is not None
                 return node
             case SpecialToken(token_id):
                 return self._arena.special(token_id)

@@ -160,8 +160,7 @@ class Completions:
             case Kind.REPETITION:
                 return (yield from self._repetition(node))
             case Kind.DEFERRED:
-                short = (yield self._deriver.short(node)) if node.has_short else None
-                return (yield self._deriver.unfold(node)) if short is None else short
+                return (yield self._deriver.shorter(node))
             case Kind.SCOPE:
                 inner = yield node.parts[0]
                 if inner is None or not inner.uses_register:

@@ -33,9 +33,9 @@ class Deriver:
         """What a deferred node stands for."""
         return self._defined(node.low)
 
-    def short(self, node: Node) -> Node:
-        """The part of a deferred node that holds its completion."""
-        return self._defined(~node.low)
+    def shorter(self, node: Node) -> Node:
+        """What a deferred node is completed by: its short form, or what it stands for."""
+        return self._defined(~node.low) if node.has_short else self._defined(node.low)
 
     def _defined(self, number: int) -> Node:
         found = self._unfolded.get(number)

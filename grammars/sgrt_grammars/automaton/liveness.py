@@ -75,7 +75,7 @@ class Liveness:
             case Kind.REPETITION:
                 return node.low == 0 or (yield node.parts[0])
             case Kind.DEFERRED:
-                return (yield self._deriver.unfold(node))
+                return (yield self._deriver.shorter(node))
             case _:
                 is_alive = yield node.parts[0]
                 if is_alive and node.kind is Kind.SCOPE:

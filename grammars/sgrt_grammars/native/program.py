@@ -34,7 +34,7 @@ _LITERAL, _SET, _CONCATENATION, _ALTERNATION, _REPETITION, _INTERSECTION = 1, 2,
 _COMPLEMENT, _SCOPE = b"\x07", b"\x0a"
 _DEFERRED, _SPECIAL = 8, 9
 _DISTINCT = {Canonical.BYTES: b"\x0b", Canonical.JSON: b"\x0c"}
-_AGAIN, _NODE, _DEFERRED_SATISFIABLE, _DEFERRED_SHORT = 13, 14, 15, 16
+_AGAIN, _NODE, _DEFERRED_SATISFIABLE, _DEFERRED_SHORT, _DEFERRED_BOTH = 13, 14, 15, 16, 17
 
 _COUNTED = struct.Struct("<BI").pack
 _SIGNED = struct.Struct("<Bi").pack
@@ -113,9 +113,9 @@ class Programs:
 
 
 def _kind(expression: Deferred) -> int:
-    if not expression.is_satisfiable:
-        return _DEFERRED
-    return _DEFERRED_SATISFIABLE if expression.build_short is None else _DEFERRED_SHORT
+    if expression.build_short is None:
+        return _DEFERRED_SATISFIABLE if expression.is_satisfiable else _DEFERRED
+    return _DEFERRED_BOTH if expression.is_satisfiable else _DEFERRED_SHORT
 
 
 def _parts(expression: Expression) -> tuple[Expression, ...]:

@@ -20,6 +20,7 @@ class AnyOrderText(ObjectText):
     _impossible: int = field(init=False)
     _implied: list[tuple[int, int]] = field(init=False)
     _evident: int | None = field(init=False, default=None)
+    _spare: int | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         ObjectText.__post_init__(self)
@@ -58,7 +59,10 @@ class AnyOrderText(ObjectText):
                 yield name, formula, Progress(0, size, counts, written=written)
 
     def _is_due(self, name: str, progress: Progress) -> bool:
-        return bool(self._missing(progress.written) & self._bits([name]))
+        missing = self._missing(progress.written)
+        if missing & self._bits([name]):
+            return True
+        return progress.size + missing.bit_count() < self.shape.minimum and self._is_spare(name)
 
     def _missing(self, written: int) -> int:
         """Members that must still come: required ones and those that present or coming triggers need."""
@@ -71,13 +75,17 @@ class AnyOrderText(ObjectText):
                     present |= needed
         return present & ~written
 
-    def _is_evidently_completable(self, progress: Progress) -> bool:
-        """Members may come at any time: it is enough that every missing one has a value and fits."""
-        missing = self._missing(progress.written)
-        if self.shape.counts or missing & ~self._evident_members:
+    def _ends_by_due_members(self, progress: Progress) -> bool:
+        if self.shape.counts:
             return False
+        missing = self._missing(progress.written)
         size = progress.size + missing.bit_count()
-        return size >= self.shape.minimum and self._has_room(size)
+        spares = self._spare_members & ~(progress.written | missing)
+        is_enough = size + spares.bit_count() >= self.shape.minimum
+        return is_enough and self._has_room(max(size, self.shape.minimum))
+
+    def _are_due_members_evident(self, progress: Progress) -> bool:
+        return not self._missing(progress.written) & ~self._evident_members
 
     @property
     def _evident_members(self) -> int:
@@ -85,6 +93,14 @@ class AnyOrderText(ObjectText):
         if self._evident is None:
             self._evident = self._bits(name for name in self._names if self._has_evident_value(name))
         return self._evident
+
+    @property
+    def _spare_members(self) -> int:
+        """The members that may be written or not, as one likes (none where none are needed)."""
+        if self._spare is None:
+            names = self._names if self.shape.minimum else []
+            self._spare = self._bits(name for name in names if self._is_spare(name))
+        return self._spare
 
     def _may_leave_members(self, progress: Progress) -> bool:
         return not self._missing(progress.written)

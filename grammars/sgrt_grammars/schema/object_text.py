@@ -69,6 +69,7 @@ class ObjectText:
     _spaces: list[KeySpace] | None = field(init=False, default=None)
     _beginnings: dict[tuple[str, Formula], Expression] = field(init=False, default_factory=dict)
     _sound: list[bool] | None = field(init=False, default=None)
+    _spares: list[int] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._names = list(self.shape.members)
@@ -93,28 +94,40 @@ class ObjectText:
     # After a member: the end, or a comma and a further key.
 
     def _after(self, progress: Progress) -> Expression:
+        key = (self.key, "after", progress)
         build = partial(self._build_after, progress)
-        if not self._is_evidently_completable(progress):
-            return Deferred((self.key, "after", progress), build, self._may_end(progress))
-        return Deferred((self.key, "after", progress), build, True, partial(self._build_shortest, progress))
+        if not self._ends_by_due_members(progress):
+            return Deferred(key, build, self._may_end(progress))
+        is_satisfiable = self._may_end(progress) or self._are_due_members_evident(progress)
+        return Deferred(key, build, is_satisfiable, partial(self._build_shortest, progress))
 
     def _build_shortest(self, progress: Progress) -> Expression:
-        """The next member that must come, or the end; only where nothing but required members bars the end."""
+        """The next member that must come, or the end: possible if any text is, where `_ends_by_due_members`."""
         due = (member for member in self._members(progress) if self._is_due(member[0], progress))
         for name, value, after in due:
-            return Concatenation((comma(self.values.whitespace), self._member(name, value), self._after(after)))
-        return space(self.values.whitespace)
+            return Concatenation(
+                (comma(self.values.whitespace), self._member(name, value), self._after(after))
+            )
+        return space(self.values.whitespace) if self._may_end(progress) else NOTHING
 
     def _is_due(self, name: str, progress: Progress) -> bool:
-        """Whether the member must still come."""
-        return name in self.shape.required
+        """Whether the short form writes the member: it must come, or helps to reach the least size."""
+        if name in self.shape.required:
+            return True
+        size = progress.size + self._required_after[progress.place]
+        return size < self.shape.minimum and self._is_spare(name)
 
-    def _is_evidently_completable(self, progress: Progress) -> bool:
-        """Whether the members that must still come can be written at once, so that nothing need be tried."""
+    def _ends_by_due_members(self, progress: Progress) -> bool:
+        """Whether nothing but due members bars the end, so that it can be reached if it can be reached at all."""
         if self.shape.counts or self.shape.implications:
             return False
         size = progress.size + self._required_after[progress.place]
-        return size >= self.shape.minimum and self._has_room(size) and self._sound_after[progress.place]
+        is_enough = size + self._spares_after[progress.place] >= self.shape.minimum
+        return is_enough and self._has_room(max(size, self.shape.minimum))
+
+    def _are_due_members_evident(self, progress: Progress) -> bool:
+        """Whether all members that must come evidently have values, so that nothing need be tried."""
+        return self._sound_after[progress.place]
 
     @property
     def _sound_after(self) -> list[bool]:
@@ -122,12 +135,26 @@ class ObjectText:
         if self._sound is None:
             sound = [True] * (len(self._names) + 1)
             for index in reversed(range(len(self._names))):
-                sound[index] = sound[index + 1] and self._is_sound(self._names[index])
+                name = self._names[index]
+                is_sound = name not in self.shape.required or self._has_evident_value(name)
+                sound[index] = sound[index + 1] and is_sound
             self._sound = sound
         return self._sound
 
-    def _is_sound(self, name: str) -> bool:
-        return name not in self.shape.required or self._has_evident_value(name)
+    @property
+    def _spares_after(self) -> list[int]:
+        """For every place, how many spare members there are from there on (none are counted where none are needed)."""
+        if self._spares is None:
+            spares = [0] * (len(self._names) + 1)
+            for index in reversed(range(len(self._names))) if self.shape.minimum else ():
+                spares[index] = spares[index + 1] + self._is_spare(self._names[index])
+            self._spares = spares
+        return self._spares
+
+    def _is_spare(self, name: str) -> bool:
+        """Whether the member may be written or not, as one likes."""
+        is_bound = name in self.shape.required or name in self._watched
+        return not is_bound and self._has_evident_value(name)
 
     def _has_evident_value(self, name: str) -> bool:
         value = self.values.value(self.shape.members[name].value)

@@ -24,7 +24,8 @@ FEW_STATES = Limits(max_states=20_000, operation_time_s=2.0)
 
 
 def members(count: int) -> dict[str, object]:
-    return {f"member{index}": {"type": "boolean"} for index in range(count)}
+    booleans = {f"member{index}": {"type": "boolean"} for index in range(count)}
+    return {**booleans, "pattern": {"type": ["string", "null"], "pattern": "^a[bc]{2,5}$"}}
 
 
 @pytest.mark.parametrize(
@@ -34,8 +35,10 @@ def members(count: int) -> dict[str, object]:
         {"dependencies": {"member1": ["member38"]}},
         {"dependentRequired": {"member1": ["member2"], "member2": ["member3"], "member3": ["member39"]}},
         {"required": ["member1"], "dependentRequired": {"member1": ["member37"]}, "maxProperties": 20},
+        {"minProperties": 9, "required": ["member20"]},
+        {"required": ["pattern", "member3"]},
     ],
-    ids=["required", "dependency", "chain", "bounded"],
+    ids=["required", "dependency", "chain", "bounded", "least size", "pattern"],
 )
 @pytest.mark.parametrize("is_closed", [True, False])
 @pytest.mark.parametrize("is_native", [True, False])

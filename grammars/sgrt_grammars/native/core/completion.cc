@@ -241,11 +241,6 @@ const Completion* Machine::completion(Id root) {
                 }
                 break;
             case DEFERRED:
-                is_done = has_value && (value || !n.has_short || frame.next);
-                if (has_value) frame.next++;
-                result = value;
-                if (!is_done) ask = n.has_short && !frame.next ? unfold_short(frame.id) : unfold(frame.id);
-                break;
             case SCOPE:
             case DISTINCT:
             case GUARDED:
@@ -255,7 +250,7 @@ const Completion* Machine::completion(Id root) {
                     if (value && value->uses && n.kind == SCOPE && holds({n.a, nullptr}, symbols_of(value), {}))
                         result = make_completion({}, value, 0);
                 } else {
-                    ask = n.a;
+                    ask = n.kind == DEFERRED ? unfold_shorter(frame.id) : n.a;
                 }
                 break;
             default:

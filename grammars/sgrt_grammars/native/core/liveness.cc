@@ -57,7 +57,7 @@ bool Machine::decide_alive(Id root) {
             if (result < 0 && frame.next == operands) result = !is_any;
             if (result < 0) {
                 ask = is_any                    ? n.parts[frame.next]
-                      : n.kind == DEFERRED      ? unfold(frame.id)
+                      : n.kind == DEFERRED      ? unfold_shorter(frame.id)
                       : n.kind == CONCATENATION ? (frame.next ? n.b : n.a)
                                                 : n.a;
             }

@@ -138,7 +138,7 @@ public:
     Id build(const uint8_t* program, size_t size, std::vector<Id>& results);
     void define(int32_t number, Id target);
     Id unfold(Id id);
-    Id unfold_short(Id id);
+    Id unfold_shorter(Id id);
     Id defined(int32_t number);
 
     // Derivatives (derive.cc).

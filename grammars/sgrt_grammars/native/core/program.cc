@@ -9,7 +9,7 @@ namespace {
 enum Operation : uint8_t {
     OP_EMPTY, OP_LITERAL, OP_SET, OP_CONCATENATION, OP_ALTERNATION, OP_REPETITION, OP_INTERSECTION,
     OP_COMPLEMENT, OP_DEFERRED, OP_SPECIAL, OP_SCOPE, OP_DISTINCT_BYTES, OP_DISTINCT_JSON, OP_AGAIN, OP_NODE,
-    OP_DEFERRED_SATISFIABLE, OP_DEFERRED_SHORT,
+    OP_DEFERRED_SATISFIABLE, OP_DEFERRED_SHORT, OP_DEFERRED_BOTH,
 };
 
 struct Reader {
@@ -138,15 +138,17 @@ Id Machine::build(const uint8_t* program, size_t size, std::vector<Id>& results)
             case OP_REPETITION: result = repeated(*this, reader, popped(stack, 1)[0]); break;
             case OP_INTERSECTION: result = intersection(popped(stack, reader.number<uint32_t>())); break;
             case OP_COMPLEMENT: result = complement(popped(stack, 1)[0]); break;
-            case OP_DEFERRED: result = deferred(reader.number<int32_t>()); break;
+            case OP_DEFERRED:
             case OP_DEFERRED_SATISFIABLE:
             case OP_DEFERRED_SHORT:
+            case OP_DEFERRED_BOTH: {
                 result = deferred(reader.number<int32_t>());
-                if (spells_ascii_) {
-                    node(result).alive = 1;
-                    node(result).has_short = operation == OP_DEFERRED_SHORT;
-                }
+                Node& n = node(result);
+                const bool is_vouched = operation == OP_DEFERRED_SATISFIABLE || operation == OP_DEFERRED_BOTH;
+                if (is_vouched && spells_ascii_) n.alive = 1;
+                n.has_short = operation == OP_DEFERRED_SHORT || operation == OP_DEFERRED_BOTH;
                 break;
+            }
             case OP_SPECIAL: result = special(reader.number<int32_t>()); break;
             case OP_SCOPE: result = scope(popped(stack, 1)[0]); break;
             case OP_DISTINCT_BYTES: result = distinct(popped(stack, 1)[0], END_BYTES); break;
@@ -176,8 +178,11 @@ void Machine::define(int32_t number, Id target) { definitions_[number] = target;
 
 Id Machine::unfold(Id id) { return defined(int32_t(node(id).low)); }
 
-// The part of a deferred node that holds its completion.
-Id Machine::unfold_short(Id id) { return defined(~int32_t(node(id).low)); }
+// What a deferred node is completed by: its short form, or what it stands for.
+Id Machine::unfold_shorter(Id id) {
+    const int32_t number = int32_t(node(id).low);
+    return defined(node(id).has_short ? ~number : number);
+}
 
 Id Machine::defined(int32_t number) {
     auto found = definitions_.find(number);
