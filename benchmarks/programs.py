@@ -94,10 +94,10 @@ def best_hit(traces: Iterable[Trace]) -> float:
             prompt = call.prompt
             total += len(prompt)
             shared += min(tree.shared(prompt), len(prompt) - 1)
-            tree.insert(prompt, 0.0, 0.0)
+            tree.insert(prompt)
             if call.kind is CallKind.GENERATE:
                 for sample in call.samples:
-                    tree.insert(prompt + sample.token_ids[:-1], 0.0, 0.0)
+                    tree.insert(prompt + sample.token_ids[:-1])
     return shared / max(1, total)
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sgrt_frontend.options import use_backend as use_backend
     from sgrt_frontend.planning.plan import PlanOptions as PlanOptions
     from sgrt_frontend.planning.plan import ProgramPlan as ProgramPlan
-    from sgrt_frontend.planning.simulation import CostModel as CostModel
+    from sgrt_frontend.planning.cost import CostModel as CostModel
     from sgrt_frontend.program import Program as Program
     from sgrt_frontend.program import function as function
     from sgrt_frontend.race import afirst_of as afirst_of
@@ -109,7 +109,7 @@ _HOMES = {
     "use_backend": "sgrt_frontend.options",
     "PlanOptions": "sgrt_frontend.planning.plan",
     "ProgramPlan": "sgrt_frontend.planning.plan",
-    "CostModel": "sgrt_frontend.planning.simulation",
+    "CostModel": "sgrt_frontend.planning.cost",
     "Program": "sgrt_frontend.program",
     "function": "sgrt_frontend.program",
     "afirst_of": "sgrt_frontend.race",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -15,11 +16,13 @@ from sgrt_frontend.errors import InvalidRequest
 from sgrt_frontend.expression import assistant, system, user
 from sgrt_frontend.gen import gen
 from sgrt_frontend.planning.backend import PlannedCall
+from sgrt_frontend.planning.cost import CostModel
 from sgrt_frontend.planning.lint import lint
+from sgrt_frontend.planning.pages import PageCount
 from sgrt_frontend.planning.plan import PlanOptions, ProgramPlan
 from sgrt_frontend.planning.regex_width import longest_match_bytes
 from sgrt_frontend.planning.report import report
-from sgrt_frontend.planning.simulation import CostModel, simulate
+from sgrt_frontend.planning.simulation import Machine, simulate
 from sgrt_frontend.planning.tree import PlanTree
 from sgrt_frontend.planning.units import Bounds, Units
 from sgrt_frontend.program import Program, function
@@ -324,29 +327,50 @@ def test_only_text_can_be_left_open() -> None:
 @given(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=8), min_size=1, max_size=12))
 def test_the_tree_shares_what_a_set_of_prefixes_shares(sequences: Sequence[Sequence[int]]) -> None:
     tree, seen = PlanTree(len), set[tuple[int, ...]]()
-    for index, sequence in enumerate(sequences):
+    for sequence in sequences:
         tokens = tuple(sequence)
         known = max(size for size in range(len(tokens) + 1) if tokens[:size] in seen or size == 0)
         assert tree.shared(tokens) == known
-        tree.insert(tokens, index, index + 1)
+        tree.insert(tokens)
         seen.update(tokens[:size] for size in range(1, len(tokens) + 1))
-    assert tree.peak_pages(1) >= max(map(len, sequences))
 
 
-@given(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=8), min_size=1, max_size=10), st.data())
-def test_peak_pages_equal_a_count_over_time(sequences: Sequence[Sequence[int]], data: st.DataObject) -> None:
-    tree = PlanTree(len)
-    spans: dict[tuple[int, ...], tuple[int, int]] = {}
-    for sequence in sequences:
-        begins = data.draw(st.integers(0, 9))
-        ends = begins + data.draw(st.integers(1, 5))
-        tree.insert(tuple(sequence), begins, ends)
-        for size in range(1, len(sequence) + 1):
-            prefix = tuple(sequence[:size])
-            old = spans.get(prefix, (begins, ends))
-            spans[prefix] = (min(old[0], begins), max(old[1], ends))
-    counts = [sum(begins <= time < ends for begins, ends in spans.values()) for time in range(16)]
-    assert tree.peak_pages(1) == max(counts)
+@given(
+    st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=8), min_size=1, max_size=8),
+    st.integers(1, 4),
+    st.randoms(use_true_random=False),
+)
+def test_pages_equal_a_count_of_what_is_computed_and_still_needed(
+    sequences: list[list[int]], page_tokens: int, random: Random
+) -> None:
+    calls = [tuple(sequence) for sequence in sequences]
+    tree = PlanTree()
+    for tokens in calls:
+        tree.insert(tokens)
+    pages = PageCount(tree, len, page_tokens=page_tokens)
+    computed: set[tuple[int, ...]] = set()
+    alive = list(calls)
+    for tokens in random.sample(calls, len(calls)):
+        for end in range(1, len(tokens) + 1):
+            pages.fill(pages.path(tokens), 0, end)
+            computed.add(tokens[:end])
+            assert pages.in_use == brute_force(computed, alive, page_tokens)
+        pages.end(tokens)
+        alive.remove(tokens)
+        assert pages.in_use == brute_force(computed, alive, page_tokens)
+    assert pages.in_use == 0
+
+
+def brute_force(computed: set[tuple[int, ...]], alive: list[tuple[int, ...]], page_tokens: int) -> int:
+    """Pages by what stands in them: a page that is not full is counted unless one that goes on from it is."""
+    needed = {prefix for prefix in computed if any(tokens[: len(prefix)] == prefix for tokens in alive)}
+    filled = [
+        prefix
+        for prefix in needed
+        if len(prefix) % page_tokens == 0
+        or not any(len(other) == len(prefix) + 1 and other[:-1] == prefix for other in needed)
+    ]
+    return len(filled)
 
 
 def call(label: str, prompt: tuple[int, ...]) -> PlannedCall:
@@ -354,15 +378,22 @@ def call(label: str, prompt: tuple[int, ...]) -> PlannedCall:
 
 
 def test_items_wait_for_a_free_place() -> None:
-    cost = CostModel(prefill_tokens_per_s=1.0, decode_tokens_per_s=1.0)
+    cost = CostModel(pass_s=1.0, prompt_token_s=0.0, output_token_s=0.0, context_token_s=0.0)
     items = [[call("s#0", (number, number))] for number in (1, 2, 3)]
 
     def seconds(concurrency: int) -> float:
-        return simulate(
-            items, Units(), is_long=False, concurrency=concurrency, page_tokens=1, cost=cost
-        ).seconds
+        machine = Machine(page_tokens=1, cost=cost)
+        return simulate(items, Units(), is_long=False, concurrency=concurrency, machine=machine).seconds
 
-    assert (seconds(1), seconds(2), seconds(3)) == (6.0, 4.0, 2.0)
+    assert (seconds(1), seconds(2), seconds(3)) == (3.0, 2.0, 1.0)
+
+
+def test_items_with_a_common_prefix_run_together() -> None:
+    items = [[call("s#0", (*[number % 2] * 40, number + 5))] for number in range(6)]
+    made = simulate(items, Units(), is_long=False, concurrency=1, machine=Machine(page_tokens=1))
+    begins = [made.calls[item, "s#0"].begins for item in range(6)]
+    assert sorted(range(6), key=begins.__getitem__) == [0, 2, 4, 1, 3, 5]
+    assert made.peak_pages == 41
 
 
 @pytest.mark.parametrize(

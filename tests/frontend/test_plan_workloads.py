@@ -85,9 +85,9 @@ def best_shared(traces: list[Trace]) -> int:
     for trace in traces:
         for call in trace.ordered():
             shared += min(tree.shared(call.prompt), len(call.prompt) - 1)
-            tree.insert(call.prompt, 0.0, 0.0)
+            tree.insert(call.prompt)
             if call.kind is CallKind.GENERATE:
-                tree.insert(call.prompt + call.samples[0].token_ids[:-1], 0.0, 0.0)
+                tree.insert(call.prompt + call.samples[0].token_ids[:-1])
     return shared
 
 

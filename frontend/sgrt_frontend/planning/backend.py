@@ -91,6 +91,16 @@ class PlannedCall:
     attempts: Bounds = ONCE
     samples: int = 1
 
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The tokens whose keys and values the call leaves behind; the last one drawn has none yet."""
+        return self.prompt + (self.output[:-1] if self.kind is CallKind.GENERATE else self.output)
+
+    @property
+    def has_more_outputs(self) -> bool:
+        """Whether outputs beside the one that a state goes on with start from the prompt."""
+        return self.samples > 1 or self.attempts.high > 1
+
 
 class PlanCaller:
     """Answers calls with stand-ins, and writes down what would be called."""

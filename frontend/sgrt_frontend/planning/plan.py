@@ -14,9 +14,10 @@ from sgrt_frontend.execution import Body, execute, open_run
 from sgrt_frontend.loop import LoopThread
 from sgrt_frontend.options import RunOptions
 from sgrt_frontend.planning.backend import PlanBackend, PlanCaller, PlannedCall
+from sgrt_frontend.planning.cost import CostModel
 from sgrt_frontend.planning.oracle import NeedsValue, Oracle
 from sgrt_frontend.planning.placeholder import PlannedText, marker, mentions_stand_in
-from sgrt_frontend.planning.simulation import CostModel, Simulation, simulate
+from sgrt_frontend.planning.simulation import Machine, Simulation, simulate
 from sgrt_frontend.planning.units import Bounds, Unit, UnitKind, Units
 from sgrt_frontend.source import Source, raised_at
 from sgrt_frontend.trace import TracedCall
@@ -26,12 +27,15 @@ from sgrt_frontend.trace import TracedCall
 class PlanOptions:
     """How to plan.
 
-    `concurrency` items run at a time, pages hold `page_tokens`. `max_runs` bounds how often the body runs per
-    item, once per combination of decisions. `open_text_tokens` are the bounds of an argument left open.
+    `concurrency` items run at a time, on an engine with pages of `page_tokens`, passes of `step_tokens` and room for
+    `max_running` sequences. `max_runs` bounds how often the body runs per item, once per combination of
+    decisions. `open_text_tokens` are the bounds of an argument left open.
     `pool_pages` is the size of the pool that the program shall run in, for advice.
     """
 
     page_tokens: int = 32
+    step_tokens: int = 512
+    max_running: int = 64
     concurrency: int = 32
     cost: CostModel = field(default_factory=CostModel)
     max_runs: int = 64
@@ -39,9 +43,19 @@ class PlanOptions:
     open_text_tokens: Bounds = field(default_factory=lambda: Bounds(1, 256))
 
     def __post_init__(self) -> None:
-        for name in ("page_tokens", "concurrency", "max_runs"):
+        for name in ("page_tokens", "step_tokens", "max_running", "concurrency", "max_runs"):
             if getattr(self, name) < 1:
                 raise InvalidRequest(f"{name}: must be at least 1", param=name)
+
+    @property
+    def machine(self) -> Machine:
+        """The engine to plan for."""
+        return Machine(
+            page_tokens=self.page_tokens,
+            step_tokens=self.step_tokens,
+            max_running=self.max_running,
+            cost=self.cost,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,8 +272,7 @@ def _simulated(
         units,
         is_long=is_long,
         concurrency=options.concurrency,
-        page_tokens=options.page_tokens,
-        cost=options.cost,
+        machine=options.machine,
     )
 
 

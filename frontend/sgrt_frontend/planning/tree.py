@@ -1,90 +1,87 @@
-"""A radix tree of planned prompts: what is shared, and how long each part is in use."""
+"""A radix tree of token sequences: what the next one shares with those before, and how many use each part."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
-Size = Callable[[tuple[int, ...]], int]
-
-
-@dataclass(slots=True)
-class _Node:
-    tokens: tuple[int, ...]
-    begins: float
-    ends: float
-    children: dict[int, _Node] = field(default_factory=dict)
+Tokens = tuple[int, ...]
 
 
-@dataclass(slots=True)
+class Part:
+    """A run of tokens after a parent's, used by `uses` sequences."""
+
+    __slots__ = ("children", "parent", "tokens", "uses")
+
+    def __init__(self, parent: Part | None, tokens: Tokens) -> None:
+        self.parent = parent
+        self.tokens = tokens
+        self.uses = 0
+        self.children: dict[int, Part] = {}
+
+
 class PlanTree:
-    """Sequences with the time in which they are needed. A part is needed from the first use to the last."""
+    """Sequences by their tokens. Negative ones are unknown runs, of the length that `size` says."""
 
-    size: Size
-    _root: _Node = field(default_factory=lambda: _Node((), 0.0, 0.0))
+    def __init__(self, size: Callable[[Tokens], int] = len) -> None:
+        self._size = size
+        self._root = Part(None, ())
 
-    def shared(self, tokens: tuple[int, ...]) -> int:
-        """How many tokens of a sequence are in the tree, from its beginning."""
-        node, position, found = self._root, 0, 0
+    def insert(self, tokens: Tokens) -> None:
+        """Count one more sequence."""
+        part, position = self._root, 0
         while position < len(tokens):
-            child = node.children.get(tokens[position])
+            child = part.children.get(tokens[position])
             if child is None:
-                break
+                child = part.children[tokens[position]] = Part(part, tokens[position:])
+            else:
+                common = _common(child.tokens, tokens, position)
+                if common < len(child.tokens):
+                    child = _split(part, child, common)
+            child.uses += 1
+            part, position = child, position + len(child.tokens)
+
+    def shared(self, tokens: Tokens) -> int:
+        """How much of a sequence is in the tree, from its beginning."""
+        part, position, found = self._root, 0, 0
+        while (child := part.children.get(tokens[position]) if position < len(tokens) else None) is not None:
             common = _common(child.tokens, tokens, position)
-            found += self.size(child.tokens[:common])
-            position += common
+            found += self._size(child.tokens[:common])
             if common < len(child.tokens):
                 break
-            node = child
+            part, position = child, position + common
         return found
 
-    def insert(self, tokens: tuple[int, ...], begins: float, ends: float) -> None:
-        """Add a sequence that is needed from one time to another."""
-        node, position = self._root, 0
+    def path(self, tokens: Tokens) -> list[Part]:
+        """The parts of a sequence that was inserted, from the beginning."""
+        parts: list[Part] = []
+        part, position = self._root, 0
         while position < len(tokens):
-            child = node.children.get(tokens[position])
-            if child is None:
-                node.children[tokens[position]] = _Node(tokens[position:], begins, ends)
-                return
-            common = _common(child.tokens, tokens, position)
-            if common < len(child.tokens):
-                child = self._split(node, child, common)
-            child.begins, child.ends = min(child.begins, begins), max(child.ends, ends)
-            node, position = child, position + common
+            part = part.children[tokens[position]]
+            parts.append(part)
+            position += len(part.tokens)
+        return parts
 
-    @staticmethod
-    def _split(parent: _Node, child: _Node, at: int) -> _Node:
-        upper = _Node(child.tokens[:at], child.begins, child.ends)
-        child.tokens = child.tokens[at:]
-        upper.children[child.tokens[0]] = child
-        parent.children[upper.tokens[0]] = upper
-        return upper
-
-    def peak_pages(self, page_tokens: int) -> int:
-        """The most pages needed at one time. A part that begins inside a page has a copy of that page."""
-        changes: list[tuple[float, int]] = []
-        for node, start in self._nodes():
-            end = start + self.size(node.tokens)
-            pages = -(-end // page_tokens) - start // page_tokens
-            changes += [(node.begins, pages), (node.ends, -pages)]
-        now = peak = 0
-        for _, change in sorted(changes):  # at the same time, what ends goes first
-            now += change
-            peak = max(peak, now)
-        return peak
-
-    def _nodes(self) -> Iterator[tuple[_Node, int]]:
-        """Every part with the number of tokens before it."""
-        waiting = [(child, 0) for child in self._root.children.values()]
+    def parts(self) -> Iterator[Part]:
+        """Every part, depth first, siblings in the order in which they came."""
+        waiting = list(reversed(self._root.children.values()))
         while waiting:
-            node, start = waiting.pop()
-            yield node, start
-            end = start + self.size(node.tokens)
-            waiting.extend((child, end) for child in node.children.values())
+            part = waiting.pop()
+            yield part
+            waiting.extend(reversed(part.children.values()))
 
 
-def _common(edge: tuple[int, ...], tokens: tuple[int, ...], position: int) -> int:
+def _common(edge: Tokens, tokens: Tokens, position: int) -> int:
+    """How many tokens of `edge` stand in `tokens` from `position` on."""
     rest = tokens[position : position + len(edge)]
     if rest == edge:
         return len(edge)
     return next((i for i, (a, b) in enumerate(zip(edge, rest, strict=False)) if a != b), len(rest))
+
+
+def _split(parent: Part, child: Part, at: int) -> Part:
+    upper = Part(parent, child.tokens[:at])
+    upper.uses = child.uses
+    child.tokens, child.parent = child.tokens[at:], upper
+    upper.children[child.tokens[0]] = child
+    parent.children[upper.tokens[0]] = upper
+    return upper

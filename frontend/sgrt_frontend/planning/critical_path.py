@@ -1,0 +1,42 @@
+"""Which calls the end of a run waits for: for each call the time from its beginning to that end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sgrt_frontend.planning.backend import PlannedCall
+from sgrt_frontend.planning.cost import CostModel
+from sgrt_frontend.planning.units import Units
+
+Size = Callable[[tuple[int, ...]], int]
+
+
+def needs(calls: Sequence[PlannedCall], units: Units) -> dict[str, set[str]]:
+    """For each call of an item the labels of those whose output stands in its prompt."""
+    labels = {call.label for call in calls}
+    return {
+        call.label: {units[-token].producer for token in call.prompt if token < 0} & labels - {call.label}
+        for call in calls
+    }
+
+
+def remaining_seconds(
+    calls: Sequence[PlannedCall], units: Units, size: Size, cost: CostModel
+) -> dict[str, float]:
+    """By label: the call's own time and that of the longest chain of calls that wait for it.
+
+    Prompts count from the last generated text on: what stands before was computed by the call that made it.
+    """
+    found: dict[str, float] = {}
+    waiting_for = needs(calls, units)
+    behind: dict[str, float] = {}
+    for call in reversed(calls):  # a call stands behind those whose output it needs
+        new = max((place + 1 for place, token in enumerate(call.prompt) if token < 0), default=0)
+        output = size(call.output)
+        own = cost.seconds(
+            prompt_tokens=size(call.prompt[new:]), output_tokens=output, attended_tokens=0, passes=1 + output
+        )
+        found[call.label] = own + behind.get(call.label, 0.0)
+        for label in waiting_for[call.label]:
+            behind[label] = max(behind.get(label, 0.0), found[call.label])
+    return found
