@@ -8,7 +8,9 @@ from typing import Literal, TypedDict
 from sgrt.errors import InvalidRequest
 
 ComputeMode = Literal["auto", "float32"]
-KvCacheDtype = Literal["auto", "float32", "bf16"]
+KvCacheDtype = Literal["auto", "float32", "bf16", "fp8_e4m3", "int8"]
+
+KV_CACHE_DTYPES: tuple[KvCacheDtype, ...] = ("auto", "float32", "bf16", "fp8_e4m3", "int8")
 
 _LARGEST_DEFAULT_POOL_TOKENS = 131_072
 
@@ -55,9 +57,9 @@ class EngineConfig:
     def __post_init__(self) -> None:
         _require(self.compute in ("auto", "float32"), "compute", 'must be "auto" or "float32"')
         _require(
-            self.kv_cache_dtype in ("auto", "float32", "bf16"),
+            self.kv_cache_dtype in KV_CACHE_DTYPES,
             "kv_cache_dtype",
-            'must be "auto", "float32" or "bf16"',
+            f"must be one of {', '.join(KV_CACHE_DTYPES)}, not {self.kv_cache_dtype!r}",
         )
         _require(self.threads is None or self.threads >= 1, "threads", "must be at least 1")
         _require(
@@ -127,10 +129,16 @@ class Limits:
 
 
 def resolve_limits(
-    config: EngineConfig, *, model_context_tokens: int, bytes_per_token: int, available_bytes: int
+    config: EngineConfig,
+    *,
+    model_context_tokens: int,
+    bytes_per_token: int,
+    available_bytes: int,
+    tail_bytes_per_token: int = 0,
 ) -> Limits:
     """The limits of `config` for a model of this context and size of keys and values.
 
+    With `tail_bytes_per_token` full pages are sealed, and exact pages of that size lie beside them.
     The pool takes the asked fraction of `available_bytes`, but not more than every running request
     could use, nor more than 131 072 tokens unless `num_pages` asks for it.
 
@@ -144,8 +152,14 @@ def resolve_limits(
         f"{context} is more than the model's context of {model_context_tokens} tokens",
     )
     pages = config.num_pages
+    tails = (
+        tail_pages(config.max_running, config.step_tokens, config.page_tokens) if tail_bytes_per_token else 0
+    )
     if pages is None:
-        affordable = int(available_bytes * config.memory_fraction) // bytes_per_token
+        budget = (
+            int(available_bytes * config.memory_fraction) - tails * config.page_tokens * tail_bytes_per_token
+        )
+        affordable = max(0, budget) // bytes_per_token
         context_pages = -(-context // config.page_tokens)
         largest = max(_LARGEST_DEFAULT_POOL_TOKENS // config.page_tokens, context_pages)
         pages = min(affordable // config.page_tokens, config.max_running * context_pages, largest)
@@ -153,7 +167,8 @@ def resolve_limits(
             pages >= 1,
             "memory_fraction",
             f"{config.memory_fraction} of {available_bytes} available bytes holds no page of "
-            f"{config.page_tokens} tokens ({bytes_per_token} bytes each); free memory or set num_pages",
+            f"{config.page_tokens} tokens ({bytes_per_token} bytes each) beside {tails} tail pages; free memory, "
+            "lower max_running or set num_pages",
         )
     return Limits(
         context_tokens=context,
@@ -163,6 +178,7 @@ def resolve_limits(
         step_tokens=config.step_tokens,
         max_draft_tokens=config.max_draft_tokens,
         aging_s=config.aging_s,
+        num_tail_pages=tails,
     )
 
 

@@ -13,6 +13,7 @@ take strides.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -145,8 +146,9 @@ def sealed_pages(
     dtype: torch.dtype,
     device: torch.device | str,
     transposed_values: bool = False,
+    zeros_of: Callable[[tuple[int, ...], torch.dtype, torch.device], Tensor] | None = None,
 ) -> SealedPages:
-    """`pages` sealed pages of one layer, zeroed.
+    """`pages` sealed pages of one layer, zeroed; `zeros_of(size, dtype, device)` makes the memory.
 
     With `transposed_values` a (page, head) is contiguous, keys token by token and values channel by channel, the
     order in which tensor cores read both operands without shuffles. Raises LayoutError for a dtype not in
@@ -156,6 +158,8 @@ def sealed_pages(
     tokens, heads, channels = shape.page_tokens, shape.kv_heads, shape.head_dim
 
     def zeros(size: tuple[int, ...], kind: torch.dtype) -> Tensor:
+        if zeros_of is not None:
+            return zeros_of(size, kind, torch.device(device))
         return torch.zeros(size, dtype=kind, device=device)
 
     if transposed_values:

@@ -11,38 +11,61 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sgrt_kernels.layout import PagedLayer
+from sgrt_kernels.layout import PagedLayer, PageShape, SealedPages, sealed_pages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolShape:
-    """Sizes of a pool. All layers are alike."""
+    """Sizes of a pool. All layers are alike. Where pages are sealed, `num_tail_pages` exact ones lie beside them."""
 
     num_layers: int
     num_pages: int
     page_tokens: int
     kv_heads: int
     head_dim: int
+    num_tail_pages: int = 0
 
     def bytes_per_token(self, dtype: torch.dtype) -> int:
         """Bytes that the keys and values of one token take in all layers together."""
         return 2 * self.num_layers * self.kv_heads * self.head_dim * dtype.itemsize
 
+    @property
+    def page_shape(self) -> PageShape:
+        """What a page of one layer holds."""
+        return PageShape(page_tokens=self.page_tokens, kv_heads=self.kv_heads, head_dim=self.head_dim)
+
+    @property
+    def sealed_page_bytes(self) -> int:
+        """Bytes of one sealed page, all layers together."""
+        return self.num_layers * self.page_shape.sealed_bytes()
+
 
 class KVPool:
-    """Pages of keys and values of all layers, one allocation.
+    """Pages of keys and values of all layers; page numbers are those of the `PageAllocator`.
+
+    With a `sealed_dtype` the pool's pages are sealed ones of that dtype, and its tail pages exact ones of `dtype`.
 
     Pages start as zeros: a kernel may read past a sequence's last token inside its last page, and a
     masked weight of 0 times uninitialized memory could be NaN. Zeroed memory is not touched by the
     system until it is written, so a large pool costs nothing before it is used.
     """
 
-    def __init__(self, shape: PoolShape, *, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        shape: PoolShape,
+        *,
+        dtype: torch.dtype,
+        sealed_dtype: torch.dtype | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
         self.shape = shape
+        self.sealed_dtype = sealed_dtype
+        self.first_exact_page = 0 if sealed_dtype is None else shape.num_pages
+        exact_pages = shape.num_pages if sealed_dtype is None else shape.num_tail_pages
         self._storage: Tensor = _untouched_zeros(
-            (shape.num_layers, 2, shape.num_pages, shape.page_tokens, shape.kv_heads, shape.head_dim),
-            dtype=dtype,
-            device=torch.device(device),
+            (shape.num_layers, 2, exact_pages, shape.page_tokens, shape.kv_heads, shape.head_dim),
+            dtype,
+            torch.device(device),
         )
         # On a CPU pages are copied by numpy: for so few bytes torch's threads cost more than they save.
         on_cpu = self._storage.device.type == "cpu"
@@ -50,7 +73,19 @@ class KVPool:
             self._storage.view(torch.uint8).numpy() if on_cpu else None
         )
         self.layers: tuple[PagedLayer, ...] = tuple(
-            PagedLayer(keys=layer[0], values=layer[1]) for layer in self._storage
+            PagedLayer(keys=layer[0], values=layer[1], sealed=self._sealed_pages()) for layer in self._storage
+        )
+
+    def _sealed_pages(self) -> SealedPages | None:
+        if self.sealed_dtype is None:
+            return None
+        return sealed_pages(
+            self.shape.num_pages,
+            self.shape.page_shape,
+            dtype=self.sealed_dtype,
+            device=self.device,
+            transposed_values=self.device.type == "cuda",
+            zeros_of=_untouched_zeros,
         )
 
     @property
@@ -59,8 +94,14 @@ class KVPool:
         return self.shape.page_tokens
 
     @property
+    def num_bytes(self) -> int:
+        """Bytes of all pages."""
+        sealed = 0 if self.sealed_dtype is None else self.shape.num_pages * self.shape.sealed_page_bytes
+        return self._storage.nbytes + sealed
+
+    @property
     def dtype(self) -> torch.dtype:
-        """The dtype of keys and values."""
+        """The dtype of keys and values in exact pages."""
         return self._storage.dtype
 
     @property
@@ -69,15 +110,16 @@ class KVPool:
         return self._storage.device
 
     def copy_pages(self, copies: Sequence[tuple[int, int, int]]) -> None:
-        """For each `(source, target, num_tokens)` copy the first tokens of a page, in all layers, in order."""
-        for source, target, num_tokens in copies:
+        """For each `(source, target, num_tokens)` copy the first tokens of an exact page, in all layers, in order."""
+        first = self.first_exact_page
+        for source, target, num_tokens in [(copy[0] - first, copy[1] - first, copy[2]) for copy in copies]:
             if self._host_bytes is not None:
                 self._host_bytes[:, :, target, :num_tokens] = self._host_bytes[:, :, source, :num_tokens]
             else:
                 self._storage[:, :, target, :num_tokens] = self._storage[:, :, source, :num_tokens]
 
 
-def _untouched_zeros(size: tuple[int, ...], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _untouched_zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Zeros that take no memory until they are written.
 
     numpy asks the system for zeroed memory; torch asks for memory and then writes zeros, which for a pool of

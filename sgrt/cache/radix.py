@@ -130,8 +130,8 @@ class RadixTree:
 
     @property
     def num_pages(self) -> int:
-        """Pages the tree refers to, tail pages included."""
-        return self._held
+        """Pages the tree refers to, tail pages not counted."""
+        return self._held - (self._tails if self._seals else 0)
 
     @property
     def num_evictable_pages(self) -> int:

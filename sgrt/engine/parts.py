@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import torch
 
 from sgrt.cache.pool import KVPool, PoolShape
 from sgrt.checkpoint.checkpoint import Checkpoint
 from sgrt.checkpoint.opening import open_checkpoint
-from sgrt.config import EngineConfig, Limits, resolve_limits
+from sgrt.config import EngineConfig, KvCacheDtype, Limits, resolve_limits
 from sgrt.engine.runner import ModelRunner, Runner
 from sgrt.errors import InvalidRequest
 from sgrt.model.model import Model
@@ -58,7 +59,7 @@ def load_parts(config: EngineConfig) -> EngineParts:
     template = ChatTemplate(data.chat_template, tokenizer, data.template_tokens)
     _warn_of_rewrites(template, checkpoint.name)
     model, close = _model(checkpoint, config)
-    kv_dtype = _kv_dtype(config)
+    kv_dtype, sealed_dtype = _kv_dtypes(config)
     numbers = model.config
     shape = PoolShape(
         num_layers=len(numbers.layers),
@@ -67,24 +68,20 @@ def load_parts(config: EngineConfig) -> EngineParts:
         kv_heads=numbers.kv_heads,
         head_dim=numbers.head_dim,
     )
+    exact_bytes = shape.bytes_per_token(kv_dtype)
     limits = resolve_limits(
         config,
         model_context_tokens=numbers.context,
-        bytes_per_token=shape.bytes_per_token(kv_dtype),
+        bytes_per_token=-(-shape.sealed_page_bytes // config.page_tokens) if sealed_dtype else exact_bytes,
         available_bytes=available_bytes(config.device),
+        tail_bytes_per_token=exact_bytes if sealed_dtype else 0,
     )
     pool = KVPool(
-        PoolShape(
-            num_layers=shape.num_layers,
-            num_pages=limits.num_pages,
-            page_tokens=shape.page_tokens,
-            kv_heads=shape.kv_heads,
-            head_dim=shape.head_dim,
-        ),
+        replace(shape, num_pages=limits.num_pages, num_tail_pages=limits.num_tail_pages),
         dtype=kv_dtype,
+        sealed_dtype=sealed_dtype,
         device=config.device,
     )
-    mebibytes = limits.pool_tokens * shape.bytes_per_token(kv_dtype) >> 20
     return EngineParts(
         name=checkpoint.name,
         runner=ModelRunner(model, pool, vocabulary_tokens=numbers.vocabulary),
@@ -95,7 +92,7 @@ def load_parts(config: EngineConfig) -> EngineParts:
         summary=(
             f"{checkpoint.name} ({numbers.architecture}) on {type(model).__name__}, {config.device}: context "
             f"{limits.context_tokens} tokens, max_tokens up to what the context leaves, KV pool {limits.num_pages} "
-            f"pages of {limits.page_tokens} tokens in {str(kv_dtype).removeprefix('torch.')} (up to {mebibytes} MiB)"
+            f"pages of {limits.page_tokens} tokens in {_dtypes_in_words(pool)} (up to {pool.num_bytes >> 20} MiB)"
         ),
     )
 
@@ -127,16 +124,32 @@ def _warn_of_rewrites(template: ChatTemplate, name: str) -> None:
         _log.warning("the chat template of %s is not append-only: %s", name, problem)
 
 
-def _kv_dtype(config: EngineConfig) -> torch.dtype:
-    if config.kv_cache_dtype == "auto":
-        return torch.float32 if config.compute == "float32" else torch.bfloat16
-    return torch.float32 if config.kv_cache_dtype == "float32" else torch.bfloat16
+_SEALED_DTYPES: Mapping[KvCacheDtype, torch.dtype] = MappingProxyType(
+    {"int8": torch.int8, "fp8_e4m3": torch.float8_e4m3fn}
+)
+_EXACT_DTYPES: Mapping[KvCacheDtype, torch.dtype] = MappingProxyType(
+    {"float32": torch.float32, "bf16": torch.bfloat16}
+)
+
+
+def _kv_dtypes(config: EngineConfig) -> tuple[torch.dtype, torch.dtype | None]:
+    """The dtype of exact pages, and that of sealed ones where full pages are sealed."""
+    automatic = torch.float32 if config.compute == "float32" else torch.bfloat16
+    return _EXACT_DTYPES.get(config.kv_cache_dtype, automatic), _SEALED_DTYPES.get(config.kv_cache_dtype)
+
+
+def _dtypes_in_words(pool: KVPool) -> str:
+    exact = str(pool.dtype).removeprefix("torch.")
+    if pool.sealed_dtype is None:
+        return exact
+    sealed = str(pool.sealed_dtype).removeprefix("torch.")
+    return f"{sealed} and {pool.shape.num_tail_pages} tail pages in {exact}"
 
 
 def _model(checkpoint: Checkpoint, config: EngineConfig) -> tuple[Model, Callable[[], None]]:
     """The model on the fastest path that this machine and `compute` allow, and how to close it."""
     device = torch.device(config.device)
-    if device.type == "cpu" and config.compute == "auto":
+    if device.type == "cpu" and config.compute == "auto" and config.kv_cache_dtype not in _SEALED_DTYPES:
         try:
             native = NativeDecoder(checkpoint.config, checkpoint, threads=config.threads)
         except (NativeUnavailable, DecoderUnsupported) as error:

@@ -10,6 +10,7 @@ from torch import Tensor
 from sgrt.cache.pool import KVPool
 from sgrt.engine.plan import Plan
 from sgrt.model.batch import Batch
+from sgrt_kernels.layout import PageSeals
 
 
 class Runner(Protocol):
@@ -54,7 +55,7 @@ class ModelRunner:
             return self._model.forward(self._batch(plan))
 
     def _batch(self, plan: Plan) -> Batch:
-        page_tokens = self._pool.page_tokens
+        page_tokens, first_exact = self._pool.page_tokens, self._pool.first_exact_page
         tokens: list[int] = []
         positions: list[int] = []
         slots: list[int] = []
@@ -63,19 +64,20 @@ class ModelRunner:
         rows: list[int] = []
         widest = 1
         for span in plan.spans:
-            count, start, pages = len(span.tokens), span.start, span.pages
+            count, start, first_page = len(span.tokens), span.start, span.start // page_tokens
+            written = [page - first_exact for page in span.own_pages or span.pages[first_page:]]
             first_row = len(tokens)
             tokens += span.tokens
             positions += range(start, start + count)
             slots += [
-                pages[at // page_tokens] * page_tokens + at % page_tokens
+                written[at // page_tokens - first_page] * page_tokens + at % page_tokens
                 for at in range(start, start + count)
             ]
             rows += range(first_row + span.logits_from, first_row + count)
             starts.append(first_row + count)
             contexts.append(start + count)
             widest = max(widest, -(-(start + count) // page_tokens))
-        table = [[*span.pages[:widest], *[0] * (widest - len(span.pages))] for span in plan.spans]
+        table = _padded([span.pages[:widest] for span in plan.spans])
         device = self._pool.device
         return Batch(
             token_ids=torch.tensor(tokens, dtype=torch.int64, device=device),
@@ -86,4 +88,30 @@ class ModelRunner:
             page_table=torch.tensor(table, dtype=torch.int32, device=device),
             logit_rows=torch.tensor(rows, dtype=torch.int64, device=device),
             layers=self._pool.layers,
+            seals=None if self._pool.sealed_dtype is None else self._seals(plan),
         )
+
+    def _seals(self, plan: Plan) -> PageSeals:
+        """The exact pages of every span, and which of them it fills."""
+        page_tokens, first_exact = self._pool.page_tokens, self._pool.first_exact_page
+        sources: list[int] = []
+        targets: list[int] = []
+        own: list[list[int]] = []
+        for span in plan.spans:
+            filled = span.filled(page_tokens)
+            exact = [page - first_exact for page in span.own_pages]
+            own.append(exact)
+            sources += exact[: len(filled)]
+            targets += span.pages[filled.start : filled.stop]
+        device = self._pool.device
+        return PageSeals(
+            sources=torch.tensor(sources, dtype=torch.int64, device=device),
+            targets=torch.tensor(targets, dtype=torch.int64, device=device),
+            own_pages=torch.tensor(_padded(own), dtype=torch.int32, device=device),
+        )
+
+
+def _padded(rows: list[list[int]]) -> list[list[int]]:
+    """Rows of equal length, at least 1, filled up with zeros."""
+    width = max(1, *(len(row) for row in rows)) if rows else 1
+    return [[*row, *[0] * (width - len(row))] for row in rows]

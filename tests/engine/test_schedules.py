@@ -101,6 +101,7 @@ def serve(driver: Driver, schedule: list[Ask]) -> list[Collected]:
     step_tokens=st.integers(12, 40),
     max_running=st.integers(1, 6),
     max_draft_tokens=st.sampled_from([0, 3, 8]),
+    seals_pages=st.booleans(),
 )
 def test_every_schedule_gives_the_tokens_of_each_request_alone(
     schedule: list[Ask],
@@ -109,6 +110,7 @@ def test_every_schedule_gives_the_tokens_of_each_request_alone(
     step_tokens: int,
     max_running: int,
     max_draft_tokens: int,
+    seals_pages: bool,
 ) -> None:
     largest = max(len(ask.prompt) + ask.max_tokens - 1 for ask in schedule)
     driver = Driver(
@@ -117,6 +119,7 @@ def test_every_schedule_gives_the_tokens_of_each_request_alone(
         step_tokens=max(step_tokens, max_running + page_tokens),
         max_running=max_running,
         max_draft_tokens=max_draft_tokens,
+        seals_pages=seals_pages,
     )
     for ask, sink in zip(schedule, serve(driver, schedule), strict=True):
         assert sink.is_closed and sink.error is None
@@ -127,11 +130,13 @@ def test_every_schedule_gives_the_tokens_of_each_request_alone(
                 assert sink.tokens(index) == tokens
     driver.core.scheduler.flush_cache()
     assert driver.core.scheduler.allocator.num_free == driver.limits.num_pages
+    assert driver.core.scheduler.allocator.num_free_tails == driver.limits.num_tail_pages
 
 
-def test_a_pool_far_too_small_for_the_load_finishes_everything() -> None:
+@pytest.mark.parametrize("seals_pages", [False, True])
+def test_a_pool_far_too_small_for_the_load_finishes_everything(seals_pages: bool) -> None:
     schedule = [Ask(prompt=(*_PREFIXES[0][:30], n), arrives=n % 3, max_tokens=14) for n in range(24)]
-    driver = Driver(num_pages=12, page_tokens=4, max_running=16, step_tokens=40)
+    driver = Driver(num_pages=12, page_tokens=4, max_running=16, step_tokens=40, seals_pages=seals_pages)
     sinks = serve(driver, schedule)
     assert [sink.tokens() for sink in sinks] == [expected(ask)[0] for ask in schedule]
     assert driver.core.stats.preemptions > 0
@@ -175,9 +180,10 @@ def small_asks(draw: st.DrawFn) -> Ask:
     schedule=st.lists(small_asks(), min_size=2, max_size=6),
     page_tokens=st.sampled_from([4, 8, 32]),
     max_running=st.integers(1, 4),
+    seals_pages=st.booleans(),
 )
 def test_short_requests_finish_in_a_pool_of_exactly_the_largest_one(
-    schedule: list[Ask], page_tokens: int, max_running: int
+    schedule: list[Ask], page_tokens: int, max_running: int, seals_pages: bool
 ) -> None:
     largest = max(len(ask.prompt) + ask.max_tokens - 1 for ask in schedule)
     driver = Driver(
@@ -185,6 +191,7 @@ def test_short_requests_finish_in_a_pool_of_exactly_the_largest_one(
         page_tokens=page_tokens,
         step_tokens=max_running + page_tokens,
         max_running=max_running,
+        seals_pages=seals_pages,
     )
     for ask, sink in zip(schedule, serve(driver, schedule), strict=True):
         if sink.finish().reason is not StopReason.CANCELLED:
@@ -198,9 +205,10 @@ def test_short_requests_finish_in_a_pool_of_exactly_the_largest_one(
     page_tokens=st.sampled_from([1, 2, 4, 8]),
     spare_pages=st.integers(0, 30),
     max_running=st.integers(1, 12),
+    seals_pages=st.booleans(),
 )
 def test_long_schedules_give_the_tokens_of_each_request_alone(
-    schedule: list[Ask], page_tokens: int, spare_pages: int, max_running: int
+    schedule: list[Ask], page_tokens: int, spare_pages: int, max_running: int, seals_pages: bool
 ) -> None:
     largest = max(len(ask.prompt) + ask.max_tokens - 1 for ask in schedule)
     driver = Driver(
@@ -208,6 +216,7 @@ def test_long_schedules_give_the_tokens_of_each_request_alone(
         page_tokens=page_tokens,
         step_tokens=max_running + page_tokens + 10,
         max_running=max_running,
+        seals_pages=seals_pages,
     )
     for ask, sink in zip(schedule, serve(driver, schedule), strict=True):
         for index, tokens in enumerate(expected(ask)):

@@ -1,0 +1,194 @@
+"""Sealed caches in whole engines: a hit, a miss, a rescoring, any company and any chunks give the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_models import TINY_MODELS, write_folder
+
+from sgrt.config import EngineSettings, KvCacheDtype
+from sgrt.engine.completion import Completion
+from sgrt.engine.engine import Engine
+from sgrt_frontend.call import Call, SamplingParams
+from sgrt_grammars.constraint import Regex
+
+DTYPES: tuple[KvCacheDtype, ...] = ("auto", "bf16", "int8", "fp8_e4m3")
+TOLERANCE = 1e-5
+EXACT: EngineSettings = {
+    "compute": "float32",
+    "checks_integrity": True,
+    "threads": 1,
+    "context_tokens": 160,
+    "page_tokens": 8,
+}
+TEXTS = [[(7 * place * place + kind) % 250 for place in range(90)] for kind in (0, 3)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path: Path = tmp_path_factory.mktemp("models") / "llama"
+    return str(write_folder(TINY_MODELS["llama"], path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A prompt, what follows it, and how it is drawn."""
+
+    text: int
+    length: int
+    ending: tuple[int, ...] = ()
+    max_tokens: int = 6
+    n: int = 1
+    pattern: str | None = None
+
+    def call(self) -> Call:
+        return Call(
+            prompt=(*TEXTS[self.text][: self.length], *self.ending),
+            constraint=None if self.pattern is None else Regex(pattern=self.pattern),
+            sampling=SamplingParams(
+                max_tokens=self.max_tokens, n=self.n, temperature=0.7, seed=self.length, logprobs=2
+            ),
+        )
+
+
+def numbers(completions: Sequence[Completion]) -> list[tuple[tuple[int, ...], list[float]]]:
+    return [(c.token_ids, [info.chosen.logprob for info in c.logprobs]) for c in completions]
+
+
+@cache
+def alone(folder: str, dtype: KvCacheDtype, ask: Ask) -> list[tuple[tuple[int, ...], list[float]]]:
+    """What a request gives in a roomy engine with nothing cached: one chunk, no drafts, nobody else."""
+    roomy: EngineSettings = {
+        **EXACT,
+        "kv_cache_dtype": dtype,
+        "num_pages": 80,
+        "max_draft_tokens": 0,
+        "prefix_caching": False,
+    }
+    with Engine(folder, **roomy) as engine:
+        return numbers(engine.complete(ask.call()))
+
+
+def numbers_of(outputs: list[tuple[tuple[int, ...], list[float]]]) -> list[float]:
+    return [logprob for _, logprobs in outputs for logprob in logprobs]
+
+
+def assert_same(
+    left: list[tuple[tuple[int, ...], list[float]]], right: list[tuple[tuple[int, ...], list[float]]]
+) -> None:
+    for (tokens, logprobs), (others, other_logprobs) in zip(left, right, strict=True):
+        assert tokens == others
+        assert logprobs == pytest.approx(other_logprobs, abs=TOLERANCE)
+
+
+@st.composite
+def asks(draw: st.DrawFn) -> Ask:
+    return Ask(
+        text=draw(st.integers(0, 1)),
+        length=draw(st.sampled_from([5, 8, 15, 16, 17, 31, 40, 63])),
+        ending=tuple(draw(st.lists(st.integers(0, 2), max_size=2))),
+        max_tokens=draw(st.sampled_from([2, 6, 20])),
+        n=draw(st.sampled_from([1, 1, 2])),
+        pattern=draw(st.sampled_from([None, None, "(abcdefghijklm|zyxwvutsrqponml)"])),
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(max_examples=5, deadline=None)
+@given(
+    rounds=st.lists(st.lists(asks(), min_size=1, max_size=4), min_size=1, max_size=3),
+    num_pages=st.sampled_from([12, 40]),
+    step_tokens=st.sampled_from([11, 24, 64]),
+    max_draft_tokens=st.sampled_from([0, 12]),
+)
+def test_every_schedule_gives_the_numbers_of_each_request_alone(
+    folder: str,
+    dtype: KvCacheDtype,
+    rounds: list[list[Ask]],
+    num_pages: int,
+    step_tokens: int,
+    max_draft_tokens: int,
+) -> None:
+    """Rounds of requests at once: preempted, forked, with drafts, on what earlier rounds left in the cache."""
+    tight: EngineSettings = {
+        **EXACT,
+        "kv_cache_dtype": dtype,
+        "num_pages": num_pages,
+        "step_tokens": step_tokens,
+        "max_running": 3,
+        "max_draft_tokens": max_draft_tokens,
+    }
+    with Engine(folder, **tight) as engine:
+        for together in rounds:
+            streams = [engine.submit(_spelled(ask).call()) for ask in together]
+            for ask, stream in zip(together, streams, strict=True):
+                assert_same(numbers(stream.completions()), alone(folder, dtype, _spelled(ask)))
+        engine.check_integrity()
+
+
+def _spelled(ask: Ask) -> Ask:
+    """A constrained text needs room for its shortest spelling."""
+    if ask.pattern is None:
+        return ask
+    return Ask(
+        text=ask.text, length=ask.length, ending=ask.ending, max_tokens=20, n=ask.n, pattern=ask.pattern
+    )
+
+
+@pytest.fixture(params=DTYPES)
+def engine(request: pytest.FixtureRequest, folder: str) -> Iterator[Engine]:
+    roomy: EngineSettings = {**EXACT, "kv_cache_dtype": request.param, "num_pages": 60}
+    with Engine(folder, **roomy) as engine:
+        yield engine
+
+
+def test_a_hit_a_miss_and_a_rescoring_agree(engine: Engine) -> None:
+    ask = Ask(text=0, length=37, max_tokens=30)
+    miss = engine.complete(ask.call())
+    hit = engine.complete(ask.call())
+    assert miss[0].finish.usage.cached_tokens == 0
+    assert hit[0].finish.usage.cached_tokens == 36
+    assert_same(numbers(hit), numbers(miss))
+    (tokens, logprobs) = numbers(miss)[0]
+    prompt = ask.call().prompt
+    scored = engine.score_blocking(prompt, [tokens])[0].logprobs
+    engine.flush_cache_blocking()
+    assert engine.score_blocking(prompt, [tokens])[0].logprobs == pytest.approx(scored, abs=TOLERANCE)
+    # drawn at temperature 0.7, scored at 1: the score of the text itself is compared with a second one
+    sampling = SamplingParams(max_tokens=len(tokens), temperature=0.0, logprobs=1)
+    greedy = engine.complete(Call(prompt=prompt, sampling=sampling))
+    again = engine.score_blocking(prompt, [greedy[0].token_ids])[0].logprobs
+    assert again == pytest.approx(numbers(greedy)[0][1], abs=TOLERANCE)
+    assert len(logprobs) == len(tokens)
+
+
+def test_a_tail_is_copied_to_the_token_after_its_owner_went_on(engine: Engine) -> None:
+    long = Ask(text=0, length=20, max_tokens=30)
+    engine.complete(long.call())
+    sibling = engine.complete(Ask(text=0, length=20, ending=(1,), max_tokens=2).call())
+    assert sibling[0].finish.usage.cached_tokens == 20
+
+
+def test_the_tails_of_a_flushed_cache_are_free(engine: Engine) -> None:
+    for length in (5, 20, 37):
+        engine.complete(Ask(text=1, length=length).call())
+    engine.flush_cache_blocking()
+    engine.check_integrity()
+    after = engine.complete(Ask(text=1, length=37).call())
+    assert after[0].finish.usage.cached_tokens == 0
+
+
+@pytest.mark.parametrize("dtype", ["int8", "fp8_e4m3"])
+def test_sealed_pages_are_what_is_read(folder: str, dtype: KvCacheDtype) -> None:
+    first_page, later = Ask(text=0, length=5, max_tokens=2), Ask(text=0, length=40)
+    near = [numbers_of(alone(folder, kind, first_page)) for kind in ("auto", dtype)]
+    assert near[1] == pytest.approx(near[0], abs=TOLERANCE)
+    exact, sealed = (numbers_of(alone(folder, kind, later)) for kind in ("auto", dtype))
+    assert sealed != pytest.approx(exact, abs=TOLERANCE)
+    assert sealed[0] == pytest.approx(exact[0], abs=0.2)
