@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sgrt.backend.http import HttpBackend
+from sgrt.cli.options import add_kv_cache_dtype
+from sgrt.config import KvCacheDtype
 from sgrt.errors import SgrtError
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.call import Call, Finish, Message, Role, SamplingParams, StopReason
@@ -49,6 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--temperature", type=float, default=0.7, help="0 is greedy (default: %(default)s)")
     parser.add_argument("--max-tokens", type=int, default=512, help="of an answer (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=None, help="CPU threads (default: all cores)")
+    add_kv_cache_dtype(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -80,7 +83,8 @@ def _backend(arguments: argparse.Namespace) -> Iterator[Backend]:
         return
     from sgrt.engine.engine import Engine  # noqa: PLC0415 (a chat with a server needs no torch)
 
-    with Engine(arguments.model, threads=arguments.threads) as engine:
+    kv_cache_dtype: KvCacheDtype = arguments.kv_cache_dtype
+    with Engine(arguments.model, threads=arguments.threads, kv_cache_dtype=kv_cache_dtype) as engine:
         yield engine
 
 

@@ -6,7 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from sgrt.config import ComputeMode
+from sgrt.cli.options import add_kv_cache_dtype
+from sgrt.config import ComputeMode, KvCacheDtype
 from sgrt.engine.engine import Engine
 from sgrt.errors import InvalidRequest
 from sgrt_frontend.call import Call, Finish, Message, Role, SamplingParams
@@ -41,6 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default="auto",
         help="float32 is exact and slow (default: %(default)s)",
     )
+    add_kv_cache_dtype(parser)
     parser.add_argument("--verbose", action="store_true", help="say what was loaded, and what the call cost")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--schema", type=Path, help="a file with a JSON Schema that the output must satisfy")
@@ -59,8 +61,13 @@ def run(arguments: argparse.Namespace) -> int:
     constraint = _constraint(arguments)
     text = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
     compute: ComputeMode = arguments.compute
+    kv_cache_dtype: KvCacheDtype = arguments.kv_cache_dtype
     with Engine(
-        arguments.model, compute=compute, threads=arguments.threads, verbose=arguments.verbose
+        arguments.model,
+        compute=compute,
+        kv_cache_dtype=kv_cache_dtype,
+        threads=arguments.threads,
+        verbose=arguments.verbose,
     ) as engine:
         prompt = _prompt(engine, text, system=arguments.system, is_raw=arguments.raw)
         finish = None

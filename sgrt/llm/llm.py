@@ -18,7 +18,14 @@ from sgrt.llm.sampling_params import SamplingParams
 from sgrt_frontend.call import Call, StopReason
 from sgrt_frontend.call import SamplingParams as CallParams
 
-_KV_DTYPES: Mapping[str, KvCacheDtype] = {"auto": "auto", "bfloat16": "bf16", "float32": "float32"}
+_KV_DTYPES: Mapping[str, KvCacheDtype] = {
+    "auto": "auto",
+    "bfloat16": "bf16",
+    "float32": "float32",
+    "fp8": "fp8_e4m3",
+    "fp8_e4m3": "fp8_e4m3",
+    "int8": "int8",
+}
 _COMPUTE: Mapping[str, ComputeMode] = {"auto": "auto", "float32": "float32"}
 _FINISH_REASONS = {
     StopReason.END_OF_TEXT: "stop",
