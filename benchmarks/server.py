@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import os
+import select
 import subprocess
 import sys
 import time
@@ -67,25 +68,43 @@ async def first_tokens(backend: Backend, work: Sequence[Call]) -> dict[int, dict
 
 
 async def health_under_load(url: str, remote: Backend, work: Sequence[Call]) -> dict[str, float]:
-    """Percentiles of the seconds /health takes while all calls run."""
-    running = [asyncio.ensure_future(run_call(remote, call)) for call in work]
+    """Percentiles of the seconds /health takes, from before the calls are sent until the last one is answered.
+
+    Asked by a process of its own: this one is busy reading the streams.
+    """
+    command = (sys.executable, __file__, "--probe-health", url)
+    probe = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=_environment()
+    )
+    assert probe.stdout is not None, "asked for above"
+    await probe.stdout.readline()
+    await asyncio.gather(*(run_call(remote, call) for call in work))
+    report, _ = await probe.communicate(b"")
+    return {name: float(value) for name, value in json.loads(report).items()}
+
+
+def probe_health(url: str) -> None:
+    """Ask /health fifty times a second until the standard input ends; prints a line first, the percentiles last."""
     times: list[float] = []
-    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
-        while not all(task.done() for task in running):
+    with httpx.Client(base_url=url, timeout=30) as client:
+        client.get("/health").raise_for_status()
+        print("ready", flush=True)
+        while not select.select([sys.stdin], [], [], 0.02)[0]:
             start = time.monotonic()
-            (await client.get("/health")).raise_for_status()
+            client.get("/health").raise_for_status()
             times.append(time.monotonic() - start)
-            await asyncio.sleep(0.05)
-    await asyncio.gather(*running)
-    return percentiles(times)
+    print(json.dumps({**percentiles(times), "probes": len(times)}))
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 def serve(model: str, threads: int | None, *options: str) -> tuple[subprocess.Popen[str], str]:
     """A server in a process of its own, and its URL."""
     command = [sys.executable, "-m", "sgrt", "serve", model, "--port", "0", *options]
     command += ["--threads", str(threads)] if threads else []
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment())
     assert process.stdout is not None, "asked for above"
     for line in process.stdout:
         if line.startswith("serving "):
@@ -116,7 +135,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--calls", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--probe-health", metavar="URL", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.probe_health:
+        probe_health(arguments.probe_health)
+        return
     rounds = 3
 
     def show(name: str, **values: object) -> None:
@@ -138,7 +161,7 @@ def main() -> None:
 
     async def health(url: str) -> object:
         with HttpBackend(url) as remote:
-            return await health_under_load(url, remote, calls(remote, 64, tokens=24))
+            return await health_under_load(url, remote, calls(remote, 64, tokens=96))
 
     show("health_s_under_64_streams", value=with_server(arguments.model, arguments.threads, health))
 

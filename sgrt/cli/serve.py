@@ -10,7 +10,7 @@ from sgrt.config import ComputeMode, EngineSettings, KvCacheDtype
 from sgrt.engine.engine import Engine
 from sgrt.server.app import create_app
 from sgrt.server.config import Limits, ServerConfig
-from sgrt.server.serving import DrainingServer
+from sgrt.server.serving import DrainingServer, short_collections
 from sgrt_grammars.tools.formats import FORMATS
 
 
@@ -39,7 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         def announce(url: str) -> None:
             print(f"serving {names} at {url}/v1 (tools: {app.state.service.tool_format_name})", flush=True)
 
-        DrainingServer(app, config, on_ready=announce).run()
+        with short_collections():
+            DrainingServer(app, config, on_ready=announce).run()
     return 0
 
 
