@@ -2,7 +2,7 @@
 
 Decoding sequences go first, one token (and its drafts) each; what is left of the step's tokens, a page at
 least, goes to prompts, in chunks that end at page borders. A waiting sequence is admitted when the pages for
-its prompt are at hand. When pages run out, unlocked cache goes first, then the sequence that
+its prompt are at hand; one of higher priority takes the place and the pages of those that rank last. When pages run out, unlocked cache goes first, then the sequence that
 ranks last is preempted: its pages go to the tree, and it resumes from there with the same tokens.
 """
 
@@ -104,12 +104,16 @@ class Scheduler:
     def plan(self) -> Step:
         """Decide the next step; allocates its pages, evicting and preempting as needed."""
         step = Step(budget=self._limits.step_tokens)
+        self._make_way()
         decoding = [sequence for sequence in self._running if sequence.num_remaining <= 1]
         kept = self._kept_for_prompts(num_decoding=len(decoding))
         for place, sequence in enumerate(decoding):
             if sequence.status is SequenceStatus.RUNNING:
                 self._schedule_decode(step, sequence, num_kept=len(decoding) - place - 1 + kept)
-        for sequence in [sequence for sequence in self._running if sequence.num_remaining > 1]:
+        prefilling = [sequence for sequence in self._running if sequence.num_remaining > 1]
+        if prefilling:
+            self._admit(step, above=prefilling[-1])
+        for sequence in prefilling:
             self._schedule_prefill(step, sequence, may_preempt=not step.works)
         self._admit(step)
         return step
@@ -152,7 +156,9 @@ class Scheduler:
         """Assert that every page is accounted for by the tree, the sequences and their handles."""
         self._book.check_integrity(self._running)
         for sequence in self._waiting:
-            assert not sequence.pages and not sequence.tails and sequence.handle is None, "a waiting sequence holds pages"
+            assert not sequence.pages and not sequence.tails and sequence.handle is None, (
+                "a waiting sequence holds pages"
+            )
         assert self._waiting == sorted(self._waiting, key=_rank), "the queue is out of order"
         assert self._running == sorted(self._running, key=_rank), "running sequences are out of order"
 
@@ -238,7 +244,23 @@ class Scheduler:
 
     # -- admission ---------------------------------------------------------------------------------
 
-    def _admit(self, step: Step) -> None:
+    def _make_way(self) -> None:
+        """Preempt sequences of lower priority for those that wait above them and find no place or no pages."""
+        places = pages = 0
+        for sequence in list(self._waiting):
+            if not self._running or not _is_above(sequence, self._running[-1]):
+                return
+            if self._awaits_prefix(sequence):
+                continue
+            places += 1
+            pages += self._new_pages(sequence)
+            while len(self._running) + places > self._limits.max_running or not self._has_room(pages):
+                if not self._running or not _is_above(sequence, self._running[-1]):
+                    return
+                self._preempt(self._running[-1])
+
+    def _admit(self, step: Step, above: Sequence | None = None) -> None:
+        """Start waiting sequences in their order; with `above` those alone that have a higher priority than it."""
         place = 0
         while (
             place < len(self._waiting)
@@ -246,12 +268,19 @@ class Scheduler:
             and step.budget >= self._limits.page_tokens
         ):
             sequence = self._waiting[place]
+            if above is not None and not _is_above(sequence, above):
+                return
             if self._awaits_prefix(sequence):
                 place += 1
-            elif self._start(step, sequence):
-                del self._waiting[place]
-            else:
+            elif self._is_kept_out(sequence, place) or not self._start(step, sequence):
                 return
+            else:
+                del self._waiting[place]
+
+    def _is_kept_out(self, sequence: Sequence, num_awaiting: int) -> bool:
+        """Whether the places left are for those of higher priority ahead, which only wait for a prefix."""
+        ahead = [other for other in self._waiting[:num_awaiting] if _is_above(other, sequence)]
+        return len(self._running) + len(ahead) >= self._limits.max_running
 
     def _awaits_prefix(self, sequence: Sequence) -> bool:
         """Whether a running sequence is computing a prefix of this one that the tree does not have yet."""
@@ -281,12 +310,15 @@ class Scheduler:
         """
         page_tokens = self._limits.page_tokens
         is_in_tail = shared // page_tokens == other.num_wanted // page_tokens
-        return shared if is_in_tail or not self._limits.num_tail_pages else shared // page_tokens * page_tokens
+        return (
+            shared if is_in_tail or not self._limits.num_tail_pages else shared // page_tokens * page_tokens
+        )
 
     def _start(self, step: Step, sequence: Sequence) -> bool:
         """Admit `sequence` if the pages for its prompt are at hand, and schedule its first chunk."""
         handle = self.tree.match(sequence.key(sequence.num_reusable), salt=sequence.request.cache_salt)
-        if self._running and not self._has_room(sequence, handle):
+        num_pages = -(-sequence.num_wanted // self._limits.page_tokens) - len(handle.pages)
+        if self._running and not self._has_room(num_pages):
             handle.close()
             return False
         self._book.take_prefix(sequence, handle)
@@ -319,12 +351,17 @@ class Scheduler:
             return True
         return False
 
-    def _has_room(self, sequence: Sequence, handle: PrefixHandle) -> bool:
-        """Whether the prompt fits beside what running prompts still need and a page for each neighbour."""
-        page_tokens = self._limits.page_tokens
-        needed = -(-sequence.num_wanted // page_tokens) - len(handle.pages)
+    def _new_pages(self, sequence: Sequence) -> int:
+        """Pages the prompt needs beside those of its cached prefix."""
+        cached = self.tree.peek(sequence.key(sequence.num_reusable), salt=sequence.request.cache_salt)
+        return -(-sequence.num_wanted // self._limits.page_tokens) - cached // self._limits.page_tokens
+
+    def _has_room(self, num_pages: int) -> bool:
+        """Whether `num_pages` fit beside what running prompts still need and a page for each neighbour."""
+        needed = num_pages
         for other in self._running:
-            needed += max(0, -(-other.num_wanted // page_tokens) - len(other.pages)) + 1
+            missing = -(-other.num_wanted // self._limits.page_tokens) - len(other.pages)
+            needed += max(0, missing) + 1
         return needed <= self.allocator.num_free + self.tree.num_evictable_pages
 
     def _count_admission(self, sequence: Sequence) -> None:
@@ -337,3 +374,8 @@ class Scheduler:
 
 def _rank(sequence: Sequence) -> tuple[float, int]:
     return sequence.rank
+
+
+def _is_above(sequence: Sequence, other: Sequence) -> bool:
+    """Whether `sequence` may take what `other` has: a higher priority that waiting has not made up for."""
+    return sequence.request.priority > other.request.priority and sequence.rank < other.rank

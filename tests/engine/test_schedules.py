@@ -222,3 +222,41 @@ def test_long_schedules_give_the_tokens_of_each_request_alone(
         for index, tokens in enumerate(expected(ask)):
             if sink.finish(index).reason is not StopReason.CANCELLED:
                 assert sink.tokens(index) == tokens
+
+
+def test_a_higher_priority_takes_a_place_at_once_and_the_one_that_lost_it_goes_on_later() -> None:
+    driver = Driver(max_running=2, step_tokens=16)
+    low = [driver.submit((number, 2, 3), max_tokens=20, ignore_eos=True)[1] for number in (1, 2)]
+    driver.step()
+    _, high = driver.submit((3, 2, 3), max_tokens=4, ignore_eos=True, priority=1)
+    driver.step()
+    assert len(high.tokens()) == 1
+    assert driver.core.stats.preemptions == 1
+    driver.run()
+    for number, sink in enumerate((*low, high), start=1):
+        expected_tokens = alone((number, 2, 3), max_tokens=len(sink.tokens()), ignore_eos=True)[0]
+        assert sink.tokens() == expected_tokens
+    assert [len(sink.tokens()) for sink in low] == [20, 20]
+
+
+def test_a_higher_priority_does_not_wait_for_a_long_prompt_or_for_its_pages() -> None:
+    driver = Driver(num_pages=20, max_running=2, step_tokens=8)
+    long = tuple(place % 30 for place in range(70))
+    _, low = driver.submit(long, max_tokens=4, ignore_eos=True)
+    driver.step()
+    _, high = driver.submit((31, 2, 3, 4, 5, 6), max_tokens=4, ignore_eos=True, priority=1)
+    driver.step()
+    assert len(high.tokens()) == 1
+    driver.run()
+    assert low.tokens() == alone(long, max_tokens=4, ignore_eos=True)[0]
+
+
+def test_equal_priorities_never_take_places_from_each_other() -> None:
+    driver = Driver(max_running=1)
+    _, first = driver.submit((1, 2, 3), max_tokens=6, ignore_eos=True, priority=1)
+    driver.step()
+    _, second = driver.submit((2, 2, 3), max_tokens=6, ignore_eos=True, priority=1)
+    driver.step()
+    assert first.tokens() and not second.tokens()
+    driver.run()
+    assert driver.core.stats.preemptions == 0
