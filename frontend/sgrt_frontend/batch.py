@@ -16,6 +16,7 @@ from sgrt_frontend.errors import InvalidRequest, SgrtError
 from sgrt_frontend.execution import Body, execute, open_run
 from sgrt_frontend.loop import LoopThread
 from sgrt_frontend.options import RunOptions
+from sgrt_frontend.planning.schedule import PlannedItem, Schedule
 from sgrt_frontend.progress import Progress
 from sgrt_frontend.run import derived_seed
 from sgrt_frontend.state import State
@@ -55,35 +56,47 @@ class Batch(Generic[R]):
             )
 
     async def arun(self, *, concurrency: int, progress: bool | None, raise_errors: bool) -> list[State[R]]:
-        """Run all items, at most `concurrency` at a time; threads only for bodies that are not async."""
+        """Run all items, at most `concurrency` at a time.
+
+        Items with a common prefix go together. A thread runs the body of an item that is neither async nor static.
+        """
         if concurrency < 1:
             raise InvalidRequest("concurrency: must be at least 1", param="concurrency")
         turnstile = asyncio.Semaphore(concurrency)
+        states: list[State[R] | None] = [None] * len(self._items)
         with (
             Progress(self._name, len(self._items), is_shown=progress) as bar,
             ThreadPoolExecutor(concurrency, thread_name_prefix="sgrt-body") as pool,
         ):
 
-            async def one(index: int, item: Body) -> State[R]:
-                async with turnstile:
-                    state = await self._run_item(index, item, pool)
+            async def one(item: PlannedItem) -> None:
+                try:
+                    state = states[item.index] = await self._run_item(item, pool)
+                finally:
+                    turnstile.release()
                 bar.advance(is_failure=state.error is not None)
-                return state
 
+            schedule = Schedule(self._items, self._backend, self._encoder, self._options, pool)
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one(index, item)) for index, item in enumerate(self._items)]
-        states = [task.result() for task in tasks]
+                async for item in schedule.items():
+                    await turnstile.acquire()
+                    group.create_task(one(item))
+        finished = [state for state in states if state is not None]
         if raise_errors:
-            _raise_failures(self._name, states)
-        return states
+            _raise_failures(self._name, finished)
+        return finished
 
-    async def _run_item(self, index: int, item: Body, pool: ThreadPoolExecutor) -> State[R]:
+    async def _run_item(self, item: PlannedItem, pool: ThreadPoolExecutor) -> State[R]:
         seed = self._options.seed
         if seed is not None:
-            seed = derived_seed(seed, f"item {index}")
-        run, state = open_run(item, self._options, self._backend, encoder=self._encoder, seed=seed)
+            seed = derived_seed(seed, f"item {item.index}")
+        run, state = open_run(item.body, self._options, self._backend, encoder=self._encoder, seed=seed)
+        run.outlook = item.outlook
         with contextlib.suppress(Exception):  # one item's failure is kept in its state
-            await execute(run, item, state, pool)
+            if item.blueprint is None:
+                await execute(run, item.body, state, pool)
+            else:
+                await item.blueprint.run(run, state, item.texts)
         return state
 
 

@@ -7,7 +7,7 @@ import contextvars
 import inspect
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from sgrt_frontend.backend import Backend
@@ -17,6 +17,7 @@ from sgrt_frontend.errors import DeadlineExceeded, SgrtError
 from sgrt_frontend.events import Event
 from sgrt_frontend.history import current_history
 from sgrt_frontend.options import RunOptions
+from sgrt_frontend.planning.tainting import tainted
 from sgrt_frontend.run import Run
 from sgrt_frontend.scope import Scope
 from sgrt_frontend.state import State
@@ -26,12 +27,22 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """A program's function with its arguments; all it still needs is a state."""
+    """A program's function with its arguments; all it still needs is a state. A method's `receiver` comes before it."""
 
     name: str
-    call: Callable[[State[Any]], Any]
+    function: Callable[..., Any]
     is_async: bool
     arguments: tuple[tuple[object, ...], Mapping[str, object]]
+    receiver: tuple[object, ...] = ()
+
+    def call(self, state: State[Any]) -> Any:  # noqa: ANN401 - whatever the function returns
+        """Call the function on a state."""
+        args, kwargs = self.arguments
+        return self.function(*self.receiver, state, *args, **kwargs)
+
+    def tainted(self, taint: Callable[[object], object]) -> Body:
+        """The body for a run on stand-ins: text that is made of them stays known as such."""
+        return replace(self, function=tainted(self.function, taint))
 
 
 class Opened(NamedTuple, Generic[R]):
@@ -142,6 +153,8 @@ def nest(body: Body, parent: State[Any]) -> State[Any]:
     an async body runs as a task of the run's loop, beside the caller.
     """
     run = parent._run
+    if run.taint is not None:
+        body = body.tainted(run.taint)
     path = f"{parent._path}/n{parent._children}"
     parent._children += 1
     state: State[Any] = State(run, path, scope=Scope(parent._scope))

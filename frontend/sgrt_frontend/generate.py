@@ -118,6 +118,7 @@ class Generation:
                 "temperature: until(...) draws again, but at temperature 0 every attempt is the same; set one above 0",
                 param="temperature",
             )
+        outlook = self.run.outlook if not healed else None
         return Call(
             prompt=before.flat(),
             sampling=sampling,
@@ -126,6 +127,7 @@ class Generation:
             deadline_s=self.gen.timeout_s,
             cache_salt=options.cache_salt,
             label=self.place.label,
+            plan=None if outlook is None else outlook.call_plan(self.place.label, before),
         )
 
     def _marked_stops(self) -> SamplingOptions:

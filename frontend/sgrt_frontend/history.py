@@ -12,14 +12,14 @@ from sgrt_frontend.chain import Link, Piece
 from sgrt_frontend.errors import Cancelled, InvalidRequest, SgrtError
 from sgrt_frontend.expression import Constant, Expression, Joined, Turn, expression_of
 from sgrt_frontend.gen import Gen
-from sgrt_frontend.generate import Generation, Place
+from sgrt_frontend.generate import Place
 from sgrt_frontend.rope import PieceKind, Rope
 from sgrt_frontend.run import Run
 from sgrt_frontend.scope import Scope
 from sgrt_frontend.select import Select
-from sgrt_frontend.selection import Selection
 from sgrt_frontend.slot import Slot
 from sgrt_frontend.source import caller_source
+from sgrt_frontend.step import CallStep, Step
 from sgrt_frontend.turns import Turns
 
 current_history: ContextVar[History | None] = ContextVar("sgrt_state", default=None)
@@ -93,19 +93,10 @@ class History:
 
     def _call(self, expression: Gen[Any] | Select) -> None:
         self._close_last_turn()
-        slot = Slot(expression.name, caller_source())
         place = Place(label=self._next_label(), turn=self._turns.number, role=self._turns.open_role)
-        if isinstance(expression, Gen):
-            extend = Generation(run=self._run, gen=expression, slot=slot, place=place).extend
-        else:
-            extend = Selection(run=self._run, select=expression, slot=slot, place=place).extend
-        pieces = tuple(self._pending)
-        self._pending.clear()
-
-        async def encoded_then_called(before: Rope) -> Rope:
-            return await extend(self._run.encoder.extend(before, pieces))
-
-        self._link = self._run.start(self._link, encoded_then_called, scope=self._scope, slot=slot)
+        call = CallStep(expression=expression, place=place, source=caller_source())
+        slot = call.slot()
+        self._take_step(call, slot)
         self._all_slots.append(slot)
         self._by_handle[id(expression)] = (expression, slot)
         if expression.name:
@@ -119,6 +110,7 @@ class History:
     def _gather(self, name: str, slots: list[Slot]) -> None:
         """A variable that is the list of others' values, once they are there."""
         gathered = Slot(name, caller_source())
+        gathered.parts = tuple(slots)
 
         async def collect() -> None:
             try:
@@ -134,14 +126,17 @@ class History:
     def _seal(self) -> Link:
         """The link of everything appended so far, pending constants among it."""
         if self._pending:
-            pieces = tuple(self._pending)
-            self._pending.clear()
-
-            async def encoded(before: Rope) -> Rope:
-                return self._run.encoder.extend(before, pieces)
-
-            self._link = self._run.start(self._link, encoded, scope=self._scope, slot=None)
+            self._take_step(None, None)
         return self._link
+
+    def _take_step(self, call: CallStep | None, slot: Slot | None) -> None:
+        """Go on by the constants that wait, and a call."""
+        step = Step(pieces=tuple(self._pending), call=call)
+        self._pending.clear()
+        before = self._link
+        self._link = self._run.start(before, step.extension(self._run, slot), scope=self._scope, slot=slot)
+        if self._run.recorder is not None:
+            self._run.recorder.add(before, self._link, step, slot)
 
     def text(self) -> str:
         """The text so far, without the template's marks (turns are separated by a line break); waits for it."""

@@ -279,12 +279,12 @@ class Program(Generic[P, R_co]):
         """The body with exactly these arguments."""
         own = () if self._receiver is None else (self._receiver,)
         inspect.signature(self._function).bind(*own, None, *args, **arguments)  # says early what does not fit
-        function = self._function
         return Body(
             name=self.name,
-            call=lambda state: function(*own, state, *args, **arguments),
+            function=self._function,
             is_async=self._is_async,
             arguments=(tuple(args), arguments),
+            receiver=own,
         )
 
 

@@ -7,10 +7,9 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sgrt_frontend.call import Usage
+from sgrt_frontend.call import CallPlan, Usage
 from sgrt_frontend.caller import Caller
 from sgrt_frontend.chain import Link
 from sgrt_frontend.encoder import Encoder
@@ -23,9 +22,26 @@ from sgrt_frontend.slot import Slot
 from sgrt_frontend.totals import NOTHING_USED, added
 from sgrt_frontend.trace import Trace
 
+if TYPE_CHECKING:
+    from sgrt_frontend.step import Step
+
 T = TypeVar("T")
 
-current_run: ContextVar[Run | None] = ContextVar("sgrt_run", default=None)
+
+class Recorder(Protocol):
+    """Is told of every step of every history of a run."""
+
+    def add(self, before: Link, after: Link, step: Step, slot: Slot | None) -> None:
+        """A history goes on by a step."""
+        ...
+
+
+class Outlook(Protocol):
+    """Knows the calls of a run before they are made."""
+
+    def call_plan(self, label: str, before: Rope) -> CallPlan | None:
+        """What is known of the call that stands behind `before`."""
+        ...
 
 
 def derived_seed(seed: int, place: str) -> int:
@@ -55,6 +71,9 @@ class Run:
         self.trace = Trace(program=program, seed=self.seed, memo=encoder.backend.memo)
         self.scope = Scope(None)
         self.is_over = False
+        self.recorder: Recorder | None = None
+        self.outlook: Outlook | None = None
+        self.taint: Callable[[object], object] | None = None  # in a plan: marks text that holds stand-ins
         self.usage = NOTHING_USED
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()

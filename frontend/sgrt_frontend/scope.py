@@ -24,6 +24,15 @@ class Scope:
         """Whether calls in here are over."""
         return self.reason is not None
 
+    @property
+    def is_cancelled_anywhere(self) -> bool:
+        """Whether calls in here, or in a scope inside, were cancelled or have a clock running."""
+        return (
+            self.is_cancelled
+            or bool(self._timers)
+            or any(child.is_cancelled_anywhere for child in self._children)
+        )
+
     def add(self, task: asyncio.Task[None], slot: Slot | None) -> None:
         """Take a call in; it leaves when it is done."""
         self._tasks[task] = slot

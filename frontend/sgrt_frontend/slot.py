@@ -73,7 +73,7 @@ class Slot:
     `was_raised` remembers that the program has seen its error, so that the run need not raise it again.
     """
 
-    __slots__ = ("_future", "meta", "name", "source", "upstream", "was_raised")
+    __slots__ = ("_future", "meta", "name", "parts", "source", "upstream", "was_raised")
 
     def __init__(self, name: str, source: Source) -> None:
         self.name = name
@@ -81,6 +81,7 @@ class Slot:
         self.meta: Meta | None = None
         self.was_raised = False
         self.upstream: Slot | None = None  # whose failure this one's comes from
+        self.parts: tuple[Slot, ...] | None = None  # the value is the list of theirs
         self._future: Future[object] = Future()
 
     @classmethod

@@ -139,6 +139,7 @@ class EngineCore:
             self._measure()
             return False
         plan = step.plan()
+        self._measure_pages()
         planned = time.perf_counter()
         masks = self._fill_masks(step)
         filled = time.perf_counter()
@@ -228,9 +229,12 @@ class EngineCore:
                     self.scheduler.tree.forget(request.cache_salt)
 
     def _measure(self) -> None:
+        self.stats.queue_length = self.scheduler.num_waiting
+        self.stats.running = self.scheduler.num_running
+        self._measure_pages()
+
+    def _measure_pages(self) -> None:
         stats, scheduler = self.stats, self.scheduler
-        stats.queue_length = scheduler.num_waiting
-        stats.running = scheduler.num_running
         stats.pages_used = stats.pages_total - scheduler.allocator.num_free
         stats.pages_cached = scheduler.tree.num_pages
         stats.pages_needed = stats.pages_used - scheduler.tree.num_evictable_pages

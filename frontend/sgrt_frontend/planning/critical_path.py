@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from sgrt_frontend.planning.backend import PlannedCall
@@ -23,20 +24,21 @@ def needs(calls: Sequence[PlannedCall], units: Units) -> dict[str, set[str]]:
 def remaining_seconds(
     calls: Sequence[PlannedCall], units: Units, size: Size, cost: CostModel
 ) -> dict[str, float]:
-    """By label: the call's own time and that of the longest chain of calls that wait for it.
+    """By label: about how long it takes, once a call's prompt is there, until all that waits for it is done.
 
-    Prompts count from the last generated text on: what stands before was computed by the call that made it.
+    Powers of two: calls of about the same urgency keep their order, so that those with a common prefix stay
+    together. Prompts count from the last generated text on; what stands before was computed already.
     """
-    found: dict[str, float] = {}
+    urgency: dict[str, float] = {}
     waiting_for = needs(calls, units)
     behind: dict[str, float] = {}
     for call in reversed(calls):  # a call stands behind those whose output it needs
         new = max((place + 1 for place, token in enumerate(call.prompt) if token < 0), default=0)
         output = size(call.output)
-        own = cost.seconds(
-            prompt_tokens=size(call.prompt[new:]), output_tokens=output, attended_tokens=0, passes=1 + output
-        )
-        found[call.label] = own + behind.get(call.label, 0.0)
+        own = cost.seconds(prompt_tokens=0, output_tokens=output, attended_tokens=0, passes=1 + output)
+        total = own + behind.get(call.label, 0.0)
+        urgency[call.label] = 2.0 ** round(math.log2(total)) if total > 0 else 0.0
+        prompt = size(call.prompt[new:]) * cost.prompt_token_s
         for label in waiting_for[call.label]:
-            behind[label] = max(behind.get(label, 0.0), found[call.label])
-    return found
+            behind[label] = max(behind.get(label, 0.0), prompt + total)
+    return urgency

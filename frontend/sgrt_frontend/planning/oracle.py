@@ -9,9 +9,10 @@ from sgrt_frontend.source import Source, caller_source
 
 
 class NeedsValue(SgrtError):
-    """The body needs a generated value that only a model can give; planning ends here."""
+    """The body needs a value that only a model (or an argument) can give; planning ends here. `text` is its stand-in."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, *, text: str = "") -> None:
+        self.text = text
         self.source: Source = caller_source()
         super().__init__(f"{self.source}: {what} needs a value that only a model can give")
 

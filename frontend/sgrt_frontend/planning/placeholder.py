@@ -29,9 +29,36 @@ def marker(number: int) -> str:
     return f"{_OPEN}{number}{_CLOSE}"
 
 
+_ESCAPED = repr(_OPEN)[1:-1]
+_ANY_MARKER = re.compile(f"(?:{_OPEN}|{re.escape(_ESCAPED)})(\\d+)")
+
+
 def mentions_stand_in(text: str) -> bool:
     """Whether a text, an error message perhaps, holds unknown text, as it is or escaped by repr."""
-    return _OPEN in text or repr(_OPEN)[1:-1] in text
+    return _OPEN in text or _ESCAPED in text
+
+
+def stand_ins_in(text: str) -> frozenset[int]:
+    """The numbers of the unknown texts that a text holds, as they are or escaped by repr."""
+    return frozenset(map(int, _ANY_MARKER.findall(text)))
+
+
+def retainted(value: object) -> object:
+    """Text that was made of unknown text is unknown text itself; every other value stays as it is."""
+    return _retainted(value, PlannedText)
+
+
+def exactly_retainted(value: object) -> object:
+    """As `retainted`, for runs whose text must come out exactly."""
+    return _retainted(value, ExactText)
+
+
+def _retainted(value: object, kind: type[PlannedText]) -> object:
+    if type(value) is not str:
+        return value
+    if _ESCAPED in value:
+        raise NeedsValue("the repr of generated text", text=value)
+    return kind(value) if _OPEN in value else value
 
 
 # What these make of unknown text is unknown text of about the same length.
@@ -58,7 +85,7 @@ class PlannedText(Planned, str):
         return self
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise NeedsValue("looking into generated text")
+        raise NeedsValue("looking into generated text", text=str.__str__(self))
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _refuse
     __bool__ = __len__ = _refuse
@@ -70,7 +97,54 @@ class PlannedText(Planned, str):
         self._refuse()
 
     def __hash__(self) -> int:
-        return str.__hash__(self)
+        self._refuse()  # to find it in a set is to compare it
+
+
+class ExactText(PlannedText):
+    """Unknown text that will be known when the program runs: it can be put into other text, and nothing else."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Value:
+        if name.startswith("_"):
+            return super().__getattribute__(name)
+        return self._refuse
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            self._refuse()
+        return str.__str__(self)
+
+
+class ExactValue(Planned):
+    """An unknown value that will be known when the program runs: its text can be put into other text."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            self._refuse()
+        return self._text
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise NeedsValue("looking at a generated value", text=object.__getattribute__(self, "_text"))
+
+    def __getattribute__(self, name: str) -> Value:
+        if name.startswith("_"):
+            return super().__getattribute__(name)
+        return self._refuse()
+
+    __repr__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _refuse
+    __bool__ = __len__ = __iter__ = __int__ = __float__ = __index__ = __hash__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _refuse
+    __getitem__ = __call__ = __round__ = _refuse
 
 
 class PlannedValue(Planned):

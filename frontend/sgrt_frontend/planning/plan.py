@@ -16,7 +16,7 @@ from sgrt_frontend.options import RunOptions
 from sgrt_frontend.planning.backend import PlanBackend, PlanCaller, PlannedCall
 from sgrt_frontend.planning.cost import CostModel
 from sgrt_frontend.planning.oracle import NeedsValue, Oracle
-from sgrt_frontend.planning.placeholder import PlannedText, marker, mentions_stand_in
+from sgrt_frontend.planning.placeholder import PlannedText, marker, mentions_stand_in, retainted
 from sgrt_frontend.planning.simulation import Machine, Simulation, simulate
 from sgrt_frontend.planning.units import Bounds, Unit, UnitKind, Units
 from sgrt_frontend.source import Source, raised_at
@@ -235,9 +235,10 @@ class _Planner:
         run, state = open_run(
             body, self._settings, self._backend, encoder=self._encoder, caller=caller, seed=0
         )
+        run.taint = retainted
         dynamic_from = None
         try:
-            await execute(run, body, state, self._pool)
+            await execute(run, body.tainted(retainted), state, self._pool)
         except NeedsValue as error:
             dynamic_from = error.source
         except ProgramError as error:
