@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from sgrt_frontend.gen import gen as gen
     from sgrt_frontend.gen import retry_until as retry_until
     from sgrt_frontend.options import use_backend as use_backend
+    from sgrt_frontend.planning.cost import CostModel as CostModel
     from sgrt_frontend.planning.plan import PlanOptions as PlanOptions
     from sgrt_frontend.planning.plan import ProgramPlan as ProgramPlan
-    from sgrt_frontend.planning.cost import CostModel as CostModel
     from sgrt_frontend.program import Program as Program
     from sgrt_frontend.program import function as function
     from sgrt_frontend.race import afirst_of as afirst_of
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from sgrt_frontend.trace import Trace as Trace
     from sgrt_frontend.trace_file import load_trace as load_trace
     from sgrt_frontend.trace_file import save_trace as save_trace
+    from sgrt_grammars.shipped import shipped_grammar as shipped_grammar
 
 __version__ = "0.1.0"
 
@@ -134,6 +135,7 @@ _HOMES = {
     "Trace": "sgrt_frontend.trace",
     "load_trace": "sgrt_frontend.trace_file",
     "save_trace": "sgrt_frontend.trace_file",
+    "shipped_grammar": "sgrt_grammars.shipped",
 }
 
 __all__ = [
@@ -193,6 +195,7 @@ __all__ = [
     "save_chrome_trace",
     "save_trace",
     "select",
+    "shipped_grammar",
     "system",
     "tool",
     "total_usage",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,8 @@ from sgrt_grammars.errors import CompileLimitExceeded, GrammarError, InvalidCons
 from sgrt_grammars.notation.bnf import parse_bnf
 from sgrt_grammars.notation.lark_dialect import parse_lark
 from sgrt_grammars.notation.write import grammar_expression
+from sgrt_grammars.shipped import shipped_grammar, shipped_grammars
 from tests.grammars.frontends.expression_oracle import Oracle
-
-FOLDER = Path(__file__).parents[3] / "grammars"
 
 
 def _oracle(text: str, dialect: GrammarDialect = GrammarDialect.GBNF, start: str = "") -> Oracle:
@@ -280,11 +280,24 @@ FILES: dict[str, tuple[list[str], list[str]]] = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_grammar_files_are_right_about_their_language(name: str) -> None:
-    oracle = _oracle((FOLDER / f"{name}.lark").read_text(encoding="utf-8"), GrammarDialect.LARK)
+    oracle = _oracle(shipped_grammar(name).text, GrammarDialect.LARK)
     accepted, refused = FILES[name]
     assert [text for text in accepted if not oracle.accepts(text.encode())] == []
     assert [text for text in refused if oracle.accepts(text.encode())] == []
 
 
 def test_every_grammar_file_has_a_test() -> None:
-    assert {path.stem for path in FOLDER.glob("*.lark")} == set(FILES)
+    assert set(shipped_grammars()) == set(FILES)
+
+
+def test_a_grammar_that_does_not_come_with_the_package_is_an_error_that_names_those_that_do() -> None:
+    with pytest.raises(ValueError, match=r"'yaml'.*arithmetic, json, python_expression, sql"):
+        shipped_grammar("yaml")
+
+
+def test_every_grammar_file_is_named_for_the_wheel() -> None:
+    root = Path(__file__).parents[3]
+    metadata = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    included = metadata["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    files = {f"grammars/{name}.lark": f"sgrt_grammars/shipped/{name}.lark" for name in shipped_grammars()}
+    assert included == files
