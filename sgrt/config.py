@@ -29,7 +29,8 @@ class EngineConfig:
     `num_pages` is the size of the KV pool; by default it takes `memory_fraction` of the memory that is
     available. `step_tokens` is the most one forward pass computes; longer prompts are
     computed in chunks that end at page borders. `aging_s` is the waiting time that counts as one level of
-    priority. `verbose` says what was loaded and which sizes were chosen; on a terminal that is said in any
+    priority. `template_limit_s` has chat templates rendered in a process of their own, which is ended when one takes
+    more seconds of processor time. `verbose` says what was loaded and which sizes were chosen; on a terminal that is said in any
     case. `checks_integrity` verifies every count after every step (slow; for tests).
 
     Raises:
@@ -51,6 +52,7 @@ class EngineConfig:
     prefix_caching: bool = True
     aging_s: float = 10.0
     seed: int | None = None
+    template_limit_s: float | None = None
     verbose: bool = False
     checks_integrity: bool = False
 
@@ -77,6 +79,9 @@ class EngineConfig:
         )
         _require(self.max_draft_tokens >= 0, "max_draft_tokens", "must be at least 0")
         _require(self.aging_s > 0, "aging_s", "must be positive")
+        _require(
+            self.template_limit_s is None or self.template_limit_s > 0, "template_limit_s", "must be positive"
+        )
         _require(self.seed is None or 0 <= self.seed < 2**63, "seed", "must lie in [0, 2**63)")
 
 
@@ -97,6 +102,7 @@ class EngineSettings(TypedDict, total=False):
     prefix_caching: bool
     aging_s: float
     seed: int | None
+    template_limit_s: float | None
     verbose: bool
     checks_integrity: bool
 

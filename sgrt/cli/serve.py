@@ -6,6 +6,7 @@ import argparse
 import os
 from dataclasses import replace
 
+from sgrt.cli.options import add_kv_cache_dtype
 from sgrt.config import ComputeMode, EngineSettings, KvCacheDtype
 from sgrt.engine.engine import Engine
 from sgrt.server.app import create_app
@@ -91,6 +92,7 @@ def engine_settings(arguments: argparse.Namespace) -> EngineSettings:
         "max_running": arguments.max_running,
         "step_tokens": arguments.step_tokens,
         "prefix_caching": not arguments.no_prefix_caching,
+        "template_limit_s": arguments.template_limit_s,
         "verbose": True,
     }
 
@@ -156,9 +158,7 @@ def _add_engine_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--compute", choices=("auto", "float32"), default="auto", help="float32 is exact and slow"
     )
-    group.add_argument(
-        "--kv-cache-dtype", choices=("auto", "float32", "bf16"), default="auto", help="of the cache"
-    )
+    add_kv_cache_dtype(group)
     group.add_argument("--context-tokens", type=int, default=None, help="prompt plus output of one request")
     group.add_argument(
         "--num-pages", type=int, default=None, help="pages of the KV pool (default: by memory)"
@@ -171,5 +171,11 @@ def _add_engine_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--step-tokens", type=int, default=512, help="tokens of one forward pass (default: %(default)s)"
+    )
+    group.add_argument(
+        "--template-limit-s",
+        type=float,
+        default=2.0,
+        help="processor seconds a chat template may take before its process is ended (default: %(default)s)",
     )
     group.add_argument("--no-prefix-caching", action="store_true", help="compute every prompt anew")

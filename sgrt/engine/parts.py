@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -20,6 +21,7 @@ from sgrt.model.model import Model
 from sgrt.model.native_decoder import DecoderUnsupported, NativeDecoder
 from sgrt.model.registry import load_model
 from sgrt.tokenizer.chat_template import ChatTemplate
+from sgrt.tokenizer.template_process import TemplateProcess
 from sgrt.tokenizer.tokenizer import Tokenizer
 from sgrt_native.errors import NativeUnavailable
 
@@ -56,9 +58,15 @@ def load_parts(config: EngineConfig) -> EngineParts:
     checkpoint = open_checkpoint(config.model)
     tokenizer = Tokenizer(checkpoint.tokenizer_data)
     data = checkpoint.tokenizer_data
-    template = ChatTemplate(data.chat_template, tokenizer, data.template_tokens)
+    closing = ExitStack()
+    program = None
+    if config.template_limit_s is not None and data.chat_template is not None:
+        program = TemplateProcess(data.chat_template, limit_s=config.template_limit_s)
+        closing.callback(program.close)
+    template = ChatTemplate(data.chat_template, tokenizer, data.template_tokens, program=program)
     _warn_of_rewrites(template, checkpoint.name)
     model, close = _model(checkpoint, config)
+    closing.callback(close)
     kv_dtype, sealed_dtype = _kv_dtypes(config)
     numbers = model.config
     shape = PoolShape(
@@ -88,7 +96,7 @@ def load_parts(config: EngineConfig) -> EngineParts:
         limits=limits,
         tokenizer=tokenizer,
         template=template,
-        close=close,
+        close=closing.close,
         summary=(
             f"{checkpoint.name} ({numbers.architecture}) on {type(model).__name__}, {config.device}: context "
             f"{limits.context_tokens} tokens, max_tokens up to what the context leaves, KV pool {limits.num_pages} "

@@ -6,20 +6,16 @@ So a chat has exactly the tokens that `transformers` gives it, except that speci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 
-from jinja2 import Template
-from jinja2.exceptions import TemplateError
-
 from sgrt.errors import InvalidRequest
 from sgrt.tokenizer.disguise import Disguise, Json, Marks
-from sgrt.tokenizer.jinja_sandbox import Sandbox, TemplateRefusal
+from sgrt.tokenizer.jinja_sandbox import TemplateRefusal
+from sgrt.tokenizer.template_program import LocalTemplate, TemplateFailure, TemplateProgram
 from sgrt.tokenizer.tokenizer import Tokenizer
 from sgrt_frontend.call import Message, Role
-
-_LONGEST_OUTPUT = 1 << 25  # characters beyond any context: a template that runs away is stopped
 
 
 class ChatTemplate:
@@ -31,12 +27,16 @@ class ChatTemplate:
         tokenizer: Tokenizer,
         template_tokens: Sequence[tuple[str, str]] = (),
         now: Callable[[], datetime] = datetime.now,
+        program: TemplateProgram | None = None,
     ) -> None:
-        """`template_tokens` are the tokens a template may name (`bos_token`); `now` is the time it may ask for."""
+        """`template_tokens` are the tokens a template may name (`bos_token`); `now` is the time it may ask for.
+
+        `program` runs the template; by default it runs in this process.
+        """
         self._source = source
+        self._program = program or LocalTemplate(source or "", now)
         self._tokenizer = tokenizer
         self._template_tokens = dict(template_tokens)
-        self._now = now
 
     @property
     def exists(self) -> bool:
@@ -123,39 +123,28 @@ class ChatTemplate:
             "messages": [_as_json(message) for message in messages],
             "tools": [dict(tool) for tool in tools] or None,
         }
-        template = self._template
-        disguise = Disguise(self._marks, values, self._source or "")
+        if self._source is None:
+            raise InvalidRequest(
+                "the model has no chat template: use plain text, or a model tuned for chats", param="messages"
+            )
+        disguise = Disguise(self._marks, values, self._source)
         hidden = disguise.hide(values)
         assert isinstance(hidden, dict)
-        settings = {
+        settings: dict[str, Json] = {
             "documents": None,
             "add_generation_prompt": add_generation_prompt,
             **self._template_tokens,
         }
         try:
-            return _joined(template.generate(settings | hidden)), disguise
+            return self._program.run(settings | hidden), disguise
         except TemplateRefusal as error:
             raise InvalidRequest(
                 f"the model's chat template does not take these messages: {disguise.reveal(str(error))}",
                 param="messages",
             ) from error
-        except Exception as error:  # a template's expressions raise whatever Python raises
+        except TemplateFailure as error:
             raise InvalidRequest(
-                f"the model's chat template failed on these messages: {type(error).__name__}: {error}",
-                param="messages",
-            ) from error
-
-    @cached_property
-    def _template(self) -> Template:
-        if self._source is None:
-            raise InvalidRequest(
-                "the model has no chat template: use plain text, or a model tuned for chats", param="messages"
-            )
-        try:
-            return Sandbox(self._now).from_string(self._source)
-        except TemplateError as error:
-            raise InvalidRequest(
-                f"the model's chat template is malformed: {error}", param="messages"
+                f"the model's chat template {disguise.reveal(str(error))}", param="messages"
             ) from error
 
     @cached_property
@@ -189,15 +178,3 @@ def _as_json(message: Message | Mapping[str, Json]) -> Json:
     if isinstance(message, Message):
         return {"role": message.role.value, "content": message.content}
     return dict(message)
-
-
-def _joined(pieces: Iterable[str]) -> str:
-    """The output of a template, stopped when it grows beyond all bounds."""
-    joined: list[str] = []
-    total = 0
-    for piece in pieces:
-        total += len(piece)
-        if total > _LONGEST_OUTPUT:
-            raise TemplateRefusal(f"it writes more than {_LONGEST_OUTPUT:,} characters")
-        joined.append(piece)
-    return "".join(joined)
