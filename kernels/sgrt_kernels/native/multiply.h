@@ -24,6 +24,7 @@ struct TokenRun {
     const int32_t* negated;
     const float* floats;
     size_t floats_stride;
+    bool is_first;  // of the runs that read a tile: it brings the weights ahead in
 };
 
 // Multiply one tile with some tokens: out[token * 16 + row].
@@ -34,7 +35,7 @@ TileKernel tile_kernel(Kind kind, int tokens, int width);
 
 inline TokenRun run_from(const Activations& a, int token) {
     const size_t cell = a.first_cell(token);
-    const size_t width = static_cast<size_t>(a.width), lane = static_cast<size_t>(token % a.width);
+    const size_t lane = static_cast<size_t>(token % a.width);
     TokenRun run;
     run.values = a.values + cell * kGroup;
     run.scales = a.scales + cell;
@@ -42,7 +43,7 @@ inline TokenRun run_from(const Activations& a, int token) {
     run.negated = a.negated + (cell - lane) * 2 + lane;
     run.floats_stride = static_cast<size_t>(a.columns);
     run.floats = a.floats == nullptr ? nullptr : a.floats + static_cast<size_t>(token) * run.floats_stride;
-    (void)width;
+    run.is_first = false;
     return run;
 }
 
@@ -54,7 +55,9 @@ inline void multiply_tile(const PackedMatrix& matrix, int tile, const Activation
     for (int token = first; token < last;) {
         int count = kMaxTokens;
         while (count > last - token || token % kBlockRows + count > kBlockRows) count /= 2;
-        tile_kernel(matrix.kind, count, a.width)(data, matrix.columns, run_from(a, token), out);
+        TokenRun run = run_from(a, token);
+        run.is_first = token == first;
+        tile_kernel(matrix.kind, count, a.width)(data, matrix.columns, run, out);
         for (int i = 0; i < count; ++i) emit(token + i, tile * kTileRows, load(out + i * kLanes));
         token += count;
     }

@@ -101,7 +101,7 @@ void multiply_quantized(const uint8_t* tile, int columns, const TokenRun& run, f
     for (size_t g = 0; g < groups; ++g) {
         const uint8_t* quads = tile + quads_at(kKind, g);
         const uint8_t* scales = tile + scales_at(kKind, g);
-        if constexpr (kTokens <= 4) {
+        if (run.is_first) {
             for (size_t line = 0; line <= quad_bytes(kKind); line += 64) prefetch(quads + kPrefetch + line);
         }
         u8x64 w[8];
