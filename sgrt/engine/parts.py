@@ -157,7 +157,7 @@ def _dtypes_in_words(pool: KVPool) -> str:
 def _model(checkpoint: Checkpoint, config: EngineConfig) -> tuple[Model, Callable[[], None]]:
     """The model on the fastest path that this machine and `compute` allow, and how to close it."""
     device = torch.device(config.device)
-    if device.type == "cpu" and config.compute == "auto" and config.kv_cache_dtype not in _SEALED_DTYPES:
+    if device.type == "cpu" and config.compute == "auto":
         try:
             native = NativeDecoder(checkpoint.config, checkpoint, threads=config.threads)
         except (NativeUnavailable, DecoderUnsupported) as error:

@@ -77,18 +77,31 @@ def attention(
         key = normalize(key, weights.key_norm, config.norm_epsilon)
     cos, sin = step.rotations[layer.rope]
     query, key = apply_rope(query, cos, sin), apply_rope(key, cos, sin)
+    attended = attend(query, key, value, pages, config, layer, batch)
+    return linear(attended.reshape(tokens, config.query_width), weights.output, weights.output_bias)
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    pages: PagedLayer,
+    config: ModelConfig,
+    layer: LayerConfig,
+    batch: Batch,
+) -> Tensor:
+    """Write keys and values into the pages, seal what they fill, and attend.
+
+    query: [tokens, heads, head_dim]; key, value: [tokens, kv_heads, head_dim]; rotated. Returns the query's shape.
+    """
     kv_write(key, value, pages, batch.slots)
     scale, window, soft_cap = config.query_scale, layer.window, config.attention_soft_cap
     chunks = (batch.query_starts, batch.context_lengths, batch.page_table)
     if batch.seals is None:
-        attended = paged_attention(query, pages, *chunks, scale=scale, window=window, soft_cap=soft_cap)
-    else:
-        page_seal(pages, batch.seals.sources, batch.seals.targets)
-        own_pages = batch.seals.own_pages
-        attended = sealed_attention(
-            query, pages, *chunks, own_pages, scale=scale, window=window, soft_cap=soft_cap
-        )
-    return linear(attended.reshape(tokens, config.query_width), weights.output, weights.output_bias)
+        return paged_attention(query, pages, *chunks, scale=scale, window=window, soft_cap=soft_cap)
+    page_seal(pages, batch.seals.sources, batch.seals.targets)
+    own_pages = batch.seals.own_pages
+    return sealed_attention(query, pages, *chunks, own_pages, scale=scale, window=window, soft_cap=soft_cap)
 
 
 def feed_forward(x: Tensor, weights: FeedForwardWeights, activation: Activation) -> Tensor:

@@ -18,7 +18,8 @@ from sgrt.model.config import ModelConfig
 from sgrt.model.native_weights import DecoderUnsupported, NativeWeights, PackedSource
 from sgrt_kernels.layout import PagedLayer
 from sgrt_kernels.native.library import kernels
-from sgrt_kernels.native.structures import StepStruct
+from sgrt_kernels.native.sealed import Seals, layers_of
+from sgrt_kernels.native.structures import SealedLayerStruct, StepStruct
 from sgrt_kernels.native.weights import ThreadTeam, WeightArena, usable_threads
 
 __all__ = ["DecoderUnsupported", "NativeDecoder"]
@@ -55,6 +56,7 @@ class NativeDecoder:
             self.close()
             raise
         self._layers: tuple[PagedLayer, ...] = ()
+        self._sealed_layers: ctypes.Array[SealedLayerStruct] | None = None
         self._keys = (ctypes.c_void_p * len(config.layers))()
         self._values = (ctypes.c_void_p * len(config.layers))()
 
@@ -77,15 +79,12 @@ class NativeDecoder:
         """Write the batch's keys and values into their pages and return logits, [rows, vocabulary] float32.
 
         Raises:
-            DecoderUnsupported: the pages are sealed, or their dtype is neither float32 nor bfloat16.
+            DecoderUnsupported: the dtype of the exact pages is neither float32 nor bfloat16.
         """
         if self._handle is None:
             raise RuntimeError("the decoder is closed")
-        if batch.seals is not None:
-            raise DecoderUnsupported(
-                "the CPU kernels do not read sealed pages. Choose --kv-cache-dtype auto, or --compute float32"
-            )
         self._point_at(batch.layers)
+        seals = self._seals_of(batch)
         rows, tokens = batch.logit_rows.shape[0], batch.token_ids.shape[0]
         logits = torch.empty((rows, self._config.vocabulary), dtype=torch.float32)
         arrays = {
@@ -104,6 +103,7 @@ class NativeDecoder:
             keys=ctypes.addressof(self._keys),
             values=ctypes.addressof(self._values),
             logits=logits.data_ptr(),
+            seals=None if seals is None else seals.address,
             tokens=tokens,
             sequences=batch.context_lengths.shape[0],
             max_pages=batch.page_table.shape[1],
@@ -150,7 +150,16 @@ class NativeDecoder:
                 self._advise(pages)
             self._keys[index] = layer.keys.data_ptr()
             self._values[index] = layer.values.data_ptr()
+        sealed = [layer.sealed for layer in layers if layer.sealed is not None]
+        self._sealed_layers = layers_of(sealed) if sealed else None
         self._layers = layers
+
+    def _seals_of(self, batch: Batch) -> Seals | None:
+        sealed = batch.layers[0].sealed
+        if batch.seals is None or sealed is None:
+            return None
+        assert self._sealed_layers is not None, "sealed pages were taken the addresses of"
+        return Seals(self._sealed_layers, batch.seals, sealed.keys.dtype)
 
     def _advise(self, pages: Tensor) -> None:
         """Large pages for all but the beginning, where memory is touched from now on."""

@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 
 from sgrt.model.batch import Batch
-from sgrt.model.blocks import Step, normalize
+from sgrt.model.blocks import Step, attend, normalize
 from sgrt.model.config import ModelConfig
 from sgrt.model.native_weights import PackedSource
 from sgrt_kernels.ops.gated_activation import gated_activation
-from sgrt_kernels.ops.kv_write import kv_write
 from sgrt_kernels.ops.linear import linear
 from sgrt_kernels.ops.packed_linear import packed_linear
 from sgrt_kernels.ops.packed_linear.packed_weight import PackedWeight, take_apart
-from sgrt_kernels.ops.paged_attention import paged_attention
 from sgrt_kernels.ops.rope import apply_rope
 
 _FLOAT_TYPES = frozenset({"F32", "F16", "BF16"})
@@ -70,17 +68,8 @@ class PackedDecoder:
             query = self._normed(prefix + "query_norm.weight", query)
             key = self._normed(prefix + "key_norm.weight", key)
         cos, sin = step.rotations[layer.rope]
-        kv_write(apply_rope(key, cos, sin), value, batch.layers[index], batch.slots)
-        attended = paged_attention(
-            apply_rope(query, cos, sin),
-            batch.layers[index],
-            batch.query_starts,
-            batch.context_lengths,
-            batch.page_table,
-            scale=config.query_scale,
-            window=layer.window,
-            soft_cap=config.attention_soft_cap,
-        )
+        query, key = apply_rope(query, cos, sin), apply_rope(key, cos, sin)
+        attended = attend(query, key, value, batch.layers[index], config, layer, batch)
         return self._times(prefix + "attention_output", attended.reshape(x.shape[0], -1))
 
     def _times(self, name: str, x: Tensor) -> Tensor:

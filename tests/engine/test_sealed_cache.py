@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import TINY_MODELS, write_folder
 
-from sgrt.config import EngineSettings, KvCacheDtype
+from sgrt.config import ComputeMode, EngineSettings, KvCacheDtype
 from sgrt.engine.completion import Completion
 from sgrt.engine.engine import Engine
 from sgrt_frontend.call import Call, SamplingParams
 from sgrt_grammars.constraint import Regex
 
 DTYPES: tuple[KvCacheDtype, ...] = ("auto", "bf16", "int8", "fp8_e4m3")
+MODES: tuple[tuple[ComputeMode, KvCacheDtype], ...] = (
+    *(("float32", dtype) for dtype in DTYPES),
+    ("auto", "int8"),
+    ("auto", "fp8_e4m3"),
+)
 TOLERANCE = 1e-5
-EXACT: EngineSettings = {
-    "compute": "float32",
+COMMON: EngineSettings = {
     "checks_integrity": True,
     "threads": 1,
     "context_tokens": 160,
@@ -33,7 +38,8 @@ TEXTS = [[(7 * place * place + kind) % 250 for place in range(90)] for kind in (
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     path: Path = tmp_path_factory.mktemp("models") / "llama"
-    return str(write_folder(TINY_MODELS["llama"], path))
+    model = TINY_MODELS["llama"]
+    return str(write_folder(replace(model, config=MappingProxyType({**model.config, "head_dim": 32})), path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +68,13 @@ def numbers(completions: Sequence[Completion]) -> list[tuple[tuple[int, ...], li
 
 
 @cache
-def alone(folder: str, dtype: KvCacheDtype, ask: Ask) -> list[tuple[tuple[int, ...], list[float]]]:
+def alone(
+    folder: str, compute: ComputeMode, dtype: KvCacheDtype, ask: Ask
+) -> list[tuple[tuple[int, ...], list[float]]]:
     """What a request gives in a roomy engine with nothing cached: one chunk, no drafts, nobody else."""
     roomy: EngineSettings = {
-        **EXACT,
+        **COMMON,
+        "compute": compute,
         "kv_cache_dtype": dtype,
         "num_pages": 80,
         "max_draft_tokens": 0,
@@ -99,7 +108,7 @@ def asks(draw: st.DrawFn) -> Ask:
     )
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("compute", "dtype"), MODES)
 @settings(max_examples=5, deadline=None)
 @given(
     rounds=st.lists(st.lists(asks(), min_size=1, max_size=4), min_size=1, max_size=3),
@@ -109,6 +118,7 @@ def asks(draw: st.DrawFn) -> Ask:
 )
 def test_every_schedule_gives_the_numbers_of_each_request_alone(
     folder: str,
+    compute: ComputeMode,
     dtype: KvCacheDtype,
     rounds: list[list[Ask]],
     num_pages: int,
@@ -117,7 +127,8 @@ def test_every_schedule_gives_the_numbers_of_each_request_alone(
 ) -> None:
     """Rounds of requests at once: preempted, forked, with drafts, on what earlier rounds left in the cache."""
     tight: EngineSettings = {
-        **EXACT,
+        **COMMON,
+        "compute": compute,
         "kv_cache_dtype": dtype,
         "num_pages": num_pages,
         "step_tokens": step_tokens,
@@ -128,7 +139,7 @@ def test_every_schedule_gives_the_numbers_of_each_request_alone(
         for together in rounds:
             streams = [engine.submit(_spelled(ask).call()) for ask in together]
             for ask, stream in zip(together, streams, strict=True):
-                assert_same(numbers(stream.completions()), alone(folder, dtype, _spelled(ask)))
+                assert_same(numbers(stream.completions()), alone(folder, compute, dtype, _spelled(ask)))
         engine.check_integrity()
 
 
@@ -141,9 +152,10 @@ def _spelled(ask: Ask) -> Ask:
     )
 
 
-@pytest.fixture(params=DTYPES)
+@pytest.fixture(params=MODES, ids=str)
 def engine(request: pytest.FixtureRequest, folder: str) -> Iterator[Engine]:
-    roomy: EngineSettings = {**EXACT, "kv_cache_dtype": request.param, "num_pages": 60}
+    compute, dtype = request.param
+    roomy: EngineSettings = {**COMMON, "compute": compute, "kv_cache_dtype": dtype, "num_pages": 60}
     with Engine(folder, **roomy) as engine:
         yield engine
 
@@ -187,8 +199,8 @@ def test_the_tails_of_a_flushed_cache_are_free(engine: Engine) -> None:
 @pytest.mark.parametrize("dtype", ["int8", "fp8_e4m3"])
 def test_sealed_pages_are_what_is_read(folder: str, dtype: KvCacheDtype) -> None:
     first_page, later = Ask(text=0, length=5, max_tokens=2), Ask(text=0, length=40)
-    near = [numbers_of(alone(folder, kind, first_page)) for kind in ("auto", dtype)]
+    near = [numbers_of(alone(folder, "float32", kind, first_page)) for kind in ("auto", dtype)]
     assert near[1] == pytest.approx(near[0], abs=TOLERANCE)
-    exact, sealed = (numbers_of(alone(folder, kind, later)) for kind in ("auto", dtype))
+    exact, sealed = (numbers_of(alone(folder, "float32", kind, later)) for kind in ("auto", dtype))
     assert sealed != pytest.approx(exact, abs=TOLERANCE)
     assert sealed[0] == pytest.approx(exact[0], abs=0.2)

@@ -10,22 +10,34 @@ from torch import Tensor
 
 from sgrt.model.batch import Batch
 from sgrt.model.model import Model
-from sgrt_kernels.layout import PagedLayer
+from sgrt_kernels.layout import PagedLayer, PageSeals, PageShape, sealed_pages
 
 
 class PagedHarness:
     """A pool of pages and the sequences in it. Pages are handed out in a scattered order, filled with NaN first."""
 
     def __init__(
-        self, model: Model, *, pages: int, page_tokens: int = 4, dtype: torch.dtype = torch.float32
+        self,
+        model: Model,
+        *,
+        pages: int,
+        page_tokens: int = 4,
+        dtype: torch.dtype = torch.float32,
+        sealed_dtype: torch.dtype | None = None,
     ) -> None:
+        """With a `sealed_dtype` full pages are sealed; exact and sealed page of the same tokens have the same number."""
         self._model = model
+        self._sealed_dtype = sealed_dtype
         config = model.config
         shape = (pages, page_tokens, config.kv_heads, config.head_dim)
+        one_page = PageShape(page_tokens=page_tokens, kv_heads=config.kv_heads, head_dim=config.head_dim)
         self._layers = tuple(
             PagedLayer(
                 keys=torch.full(shape, torch.nan, dtype=dtype),
                 values=torch.full(shape, torch.nan, dtype=dtype),
+                sealed=None
+                if sealed_dtype is None
+                else sealed_pages(pages, one_page, dtype=sealed_dtype, device="cpu"),
             )
             for _ in config.layers
         )
@@ -37,6 +49,7 @@ class PagedHarness:
     def step(self, chunks: Sequence[tuple[int, Sequence[int]]]) -> list[Tensor]:
         """Append each chunk to its sequence (named by a number); logits of every position, [tokens, vocabulary] each."""
         starts, tokens, positions, slots = [0], list[int](), list[int](), list[int]()
+        first_pages = [self._lengths.get(sequence, 0) // self._page_tokens for sequence, _ in chunks]
         for sequence, chunk in chunks:
             first = self._lengths.get(sequence, 0)
             self._lengths[sequence] = first + len(chunk)
@@ -59,9 +72,24 @@ class PagedHarness:
             ),
             logit_rows=torch.arange(len(tokens)),
             layers=self._layers,
+            seals=None if self._sealed_dtype is None else self._seals([s for s, _ in chunks], first_pages),
         )
         logits = self._model.forward(batch)
         return [logits[start:end] for start, end in itertools.pairwise(starts)]
+
+    def _seals(self, sequences: Sequence[int], first_pages: Sequence[int]) -> PageSeals:
+        own = [self._pages[s][first:] for s, first in zip(sequences, first_pages, strict=True)]
+        filled = [
+            page
+            for s, pages, first in zip(sequences, own, first_pages, strict=True)
+            for page in pages[: self._lengths[s] // self._page_tokens - first]
+        ]
+        width = max(len(pages) for pages in own)
+        return PageSeals(
+            sources=torch.tensor(filled, dtype=torch.int64),
+            targets=torch.tensor(filled, dtype=torch.int64),
+            own_pages=torch.tensor([pages + [0] * (width - len(pages)) for pages in own], dtype=torch.int32),
+        )
 
     def whole(self, sequence: int, tokens: Sequence[int]) -> Tensor:
         """Logits of every position of a new sequence computed in one chunk."""

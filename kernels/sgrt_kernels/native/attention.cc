@@ -4,7 +4,7 @@
 
 #include "attention_block.h"
 #include "attention_direct.h"
-#include "attention_tile.h"
+#include "attention_merge.h"
 
 namespace sgrt {
 
@@ -24,12 +24,6 @@ struct Range {
         stop = std::min(high, (span + 1) * kSpanTokens);
     }
 };
-
-void clear(int rows, int head_dim, const Scratch& s) {
-    std::fill_n(s.top, rows, kMinusInfinity);
-    std::fill_n(s.sum, rows, 0.0f);
-    std::fill_n(s.out, rows * head_dim, 0.0f);
-}
 
 // One span's top, sum and o of every row.
 void attend_span(const Tile& tile, int span, const PageReader& reader, const Scratch& s) {
@@ -53,22 +47,6 @@ void attend_span_direct(const Tile& tile, int span, const PageReader& reader, in
     }
 }
 
-// total = total merged with part; an empty total has sum 0 and top minus infinity.
-void merge(int head_dim, float part_top, float part_sum, const float* part, float& top, float& sum, float* total) {
-    const float highest = std::max(top, part_top);
-    float factors[kLanes];
-    store(factors, exponential(keep_lanes(splat(top - highest), 0, 1, splat(part_top - highest))));
-    const f32x16 keep = splat(factors[0]), gain = splat(factors[1]);
-    for (int d = 0; d < head_dim; d += kLanes)
-        store(total + d, fma(load(part + d), gain, mul(load(total + d), keep)));
-    sum = sum * factors[0] + part_sum * factors[1];
-    top = highest;
-}
-
-void divide(int head_dim, const float* total, float sum, float* out) {
-    for (int d = 0; d < head_dim; d += kLanes) store(out + d, div(load(total + d), splat(sum)));
-}
-
 void merge_tile(const Tile& tile, int span, const Scratch& s) {
     const int head_dim = tile.shape.head_dim;
     for (int r = 0; r < tile.height(); ++r) {
@@ -81,37 +59,20 @@ void merge_tile(const Tile& tile, int span, const Scratch& s) {
 
 void attend_whole(const Tile& tile, const AttentionItem& item, int kv_head, const PageReader& reader,
                   const AttentionBuffers& buffers, const Scratch& s) {
-    const int height = tile.height(), head_dim = tile.shape.head_dim, group = tile.shape.group();
-    std::fill_n(s.total_top, height, kMinusInfinity);
-    std::fill_n(s.total_sum, height, 0.0f);
-    std::fill_n(s.total, height * head_dim, 0.0f);
+    clear_total(tile.height(), tile.shape.head_dim, s);
     for (int span = item.first_span; span < item.last_span; ++span) {
         attend_span(tile, span, reader, s);
         merge_tile(tile, span, s);
     }
-    for (int r = 0; r < height; ++r) {
-        const size_t head = static_cast<size_t>(tile.row(r).token) * static_cast<size_t>(tile.shape.heads) +
-                            static_cast<size_t>(kv_head * group + r % group);
-        divide(head_dim, s.total + r * head_dim, s.total_sum[r], buffers.out + head * static_cast<size_t>(head_dim));
-    }
-}
-
-// Where a partial of one head begins: o[head_dim], top, sum.
-float* partial_of(const AttentionShape& shape, float* partials, int index, int head) {
-    return partials + static_cast<size_t>(index) * partial_stride(shape) +
-           static_cast<size_t>(head) * static_cast<size_t>(shape.head_dim + 16);
+    write_results(tile, kv_head, buffers, s);
 }
 
 void store_partials(const Tile& tile, const AttentionPlan& plan, const AttentionItem& item, int kv_head,
                     const AttentionBuffers& buffers, const Scratch& s) {
-    const int group = tile.shape.group(), head_dim = tile.shape.head_dim;
     for (int r = 0; r < tile.height(); ++r) {
         const VisibleRow& row = tile.row(r);
         const int index = plan.first_partial[static_cast<size_t>(row.token)] + item.first_span - row.first / kSpanTokens;
-        float* partial = partial_of(tile.shape, buffers.partials, index, kv_head * group + r % group);
-        std::memcpy(partial, s.out + r * head_dim, sizeof(float) * static_cast<size_t>(head_dim));
-        partial[head_dim] = s.top[r];
-        partial[head_dim + 1] = s.sum[r];
+        store_partial(tile, r, kv_head, index, buffers.partials, s);
     }
 }
 

@@ -42,19 +42,25 @@ struct AttentionItem {
     int first_span, last_span;  // [first, last)
     int first_row, last_row;   // [first, last) in `rows`
     bool is_whole;             // the spans are all that the rows see: write results; else write one partial
+    // Where pages are sealed:
+    bool is_own = false;    // not spans but the exact page number `first_span` of the sequence's chunk
+    int first_own_row = 0;  // of a whole item: the same rows' own pages
 };
 
 // What is to be attended in one step by layers of one window.
 struct AttentionPlan {
-    std::vector<VisibleRow> rows;
+    std::vector<VisibleRow> rows;  // of own pages: tokens are counted from the first own page of the chunk
     std::vector<AttentionItem> items;
-    std::vector<int> first_partial;  // [tokens], of the row's first span; spans follow. -1: the row is in a whole item
+    // [tokens], of the row's first span; spans follow, then its own page. -1: the row is in a whole item
+    std::vector<int> first_partial;
     std::vector<int> partial_count;  // [tokens]
     int partials = 0;
 
     // window 0: none. Sequences whose pages of a span are equal share one item, so the span is read once for all.
+    // is_sealed: a row's spans end where its own page begins.
     void build(int tokens, int sequences, const int32_t* query_starts, const int32_t* context_lengths,
-               const int32_t* page_table, int max_pages, int page_tokens, int window, int tile_rows);
+               const int32_t* page_table, int max_pages, int page_tokens, int window, int tile_rows,
+               bool is_sealed = false);
 };
 
 // Floats of one partial of all heads: per head, o[head_dim], m, l, padding.

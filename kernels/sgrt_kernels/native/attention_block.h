@@ -148,16 +148,25 @@ inline void weigh_all(int head_dim, int count, const Scratch& s, int first, int 
     });
 }
 
+// The rows of a tile that see something of a block: [first, last).
+struct SeenRows {
+    int first, last;
+
+    // They follow one another: positions rise within a tile.
+    SeenRows(const Tile& tile, int start, int count) : first(0), last(tile.height()) {
+        while (first < last && tile.row(first).last <= start) ++first;
+        while (last > first && tile.row(last - 1).first >= start + count) --last;
+    }
+    bool empty() const { return first == last; }
+};
+
 inline void attend_block(const Tile& tile, int start, int count, const PageReader& reader, const Scratch& s) {
-    // Rows that see something of the block follow one another: positions rise within a tile.
-    int first = 0, last = tile.height();
-    while (first < last && tile.row(first).last <= start) ++first;
-    while (last > first && tile.row(last - 1).first >= start + count) --last;
-    if (first == last) return;
+    const SeenRows rows(tile, start, count);
+    if (rows.empty()) return;
     BlockReader{reader}.read(start, count, s);
-    score_all(tile.shape.head_dim, s, first, last);
-    soften_rows(tile, start, first, last, s);
-    weigh_all(tile.shape.head_dim, count, s, first, last);
+    score_all(tile.shape.head_dim, s, rows.first, rows.last);
+    soften_rows(tile, start, rows.first, rows.last, s);
+    weigh_all(tile.shape.head_dim, count, s, rows.first, rows.last);
 }
 
 }  // namespace sgrt

@@ -11,16 +11,32 @@ constexpr int kWholeFrom = 17;  // query rows of a sequence from which its tiles
 
 int span_after(int token) { return (token + kSpanTokens - 1) / kSpanTokens; }
 
+int spans_of(const VisibleRow& row) {
+    return row.first == row.last ? 0 : span_after(row.last) - row.first / kSpanTokens;
+}
+
 // One sequence's rows of the step.
 struct Chunk {
     int sequence, first_token, rows, first_position, window;
+    int sealed_tokens;  // of a page; 0: pages are not sealed
 
+    // What row i sees but for its own page, where pages are sealed; nothing there: first == last.
     VisibleRow row(int i) const {
-        const int position = first_position + i;
-        const int first = window == 0 ? 0 : std::max(0, position - window + 1);
-        return {first_token + i, first, position + 1};
+        const int position = first_position + i, first = first_seen(position);
+        if (sealed_tokens == 0) return {first_token + i, first, position + 1};
+        return {first_token + i, first, std::max(first, position / sealed_tokens * sealed_tokens)};
     }
+    // What row i sees of its own page; tokens are counted from the first own page.
+    VisibleRow own_row(int i) const {
+        const int position = first_position + i, origin = first_position / sealed_tokens * sealed_tokens;
+        const int first = std::max(first_seen(position), position / sealed_tokens * sealed_tokens);
+        return {first_token + i, first - origin, position + 1 - origin};
+    }
+    int own_page(int i) const { return (first_position + i) / sealed_tokens - first_position / sealed_tokens; }
     int context() const { return first_position + rows; }
+
+  private:
+    int first_seen(int position) const { return window == 0 ? 0 : std::max(0, position - window + 1); }
 };
 
 // Rows that read one span from the same pages.
@@ -49,6 +65,9 @@ class Builder {
             const int first_span = chunk.row(start).first / kSpanTokens;
             plan_.items.push_back({chunk.sequence, first_span, span_after(chunk.row(stop - 1).last), first,
                                    static_cast<int>(plan_.rows.size()), true});
+            if (chunk.sealed_tokens == 0) continue;
+            plan_.items.back().first_own_row = static_cast<int>(plan_.rows.size());
+            for (int i = start; i < stop; ++i) plan_.rows.push_back(chunk.own_row(i));
         }
     }
 
@@ -64,7 +83,7 @@ class Builder {
             const VisibleRow row = chunk.row(i);
             const size_t token = static_cast<size_t>(row.token);
             plan_.first_partial[token] = plan_.partials;
-            plan_.partial_count[token] = span_after(row.last) - row.first / kSpanTokens;
+            plan_.partial_count[token] = spans_of(row) + (chunk.sealed_tokens == 0 ? 0 : 1);
             plan_.partials += plan_.partial_count[token];
         }
     }
@@ -82,13 +101,26 @@ class Builder {
         for (const Group& group : groups_) add_tiles(group, span);
     }
 
+    // The own pages of a small chunk, one after the other.
+    void add_own_pages(const Chunk& chunk) {
+        for (int start = 0, stop; start < chunk.rows; start = stop) {
+            stop = start + 1;
+            while (stop < chunk.rows && stop - start < tile_rows_ && chunk.own_page(stop) == chunk.own_page(start))
+                ++stop;
+            const int first = static_cast<int>(plan_.rows.size()), page = chunk.own_page(start);
+            for (int i = start; i < stop; ++i) plan_.rows.push_back(chunk.own_row(i));
+            plan_.items.push_back(
+                {chunk.sequence, page, page + 1, first, static_cast<int>(plan_.rows.size()), false, true});
+        }
+    }
+
   private:
     Group rows_in(const Chunk& chunk, int span) const {
         const int start = span * kSpanTokens, stop = start + kSpanTokens;
         Group group{chunk.sequence, span_pages_ > 0, {}};
         for (int i = 0; i < chunk.rows; ++i) {
             const VisibleRow row = chunk.row(i);
-            if (row.last <= start || row.first >= stop) continue;
+            if (row.last <= start || row.first >= stop || row.first == row.last) continue;
             group.is_full = group.is_full && row.first <= start && row.last >= stop;
             group.rows.push_back(row);
         }
@@ -128,7 +160,8 @@ class Builder {
 }  // namespace
 
 void AttentionPlan::build(int tokens, int sequences, const int32_t* query_starts, const int32_t* context_lengths,
-                          const int32_t* page_table, int max_pages, int page_tokens, int window, int tile_rows) {
+                          const int32_t* page_table, int max_pages, int page_tokens, int window, int tile_rows,
+                          bool is_sealed) {
     rows.clear();
     items.clear();
     partials = 0;
@@ -139,7 +172,7 @@ void AttentionPlan::build(int tokens, int sequences, const int32_t* query_starts
     int last_span = 0;
     for (int s = 0; s < sequences; ++s) {
         const int count = query_starts[s + 1] - query_starts[s];
-        const Chunk chunk{s, query_starts[s], count, context_lengths[s] - count, window};
+        const Chunk chunk{s, query_starts[s], count, context_lengths[s] - count, window, is_sealed ? page_tokens : 0};
         if (count >= kWholeFrom) {
             builder.add_whole(chunk);
         } else if (count > 0) {
@@ -150,6 +183,8 @@ void AttentionPlan::build(int tokens, int sequences, const int32_t* query_starts
     builder.sort_whole();
     for (const Chunk& chunk : small) builder.reserve_partials(chunk);
     for (int span = 0; span < last_span; ++span) builder.add_span(small, span);
+    if (!is_sealed) return;
+    for (const Chunk& chunk : small) builder.add_own_pages(chunk);
 }
 
 }  // namespace sgrt

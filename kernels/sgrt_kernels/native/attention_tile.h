@@ -99,6 +99,11 @@ struct PageReader {
 // Turn a row's scores into weights. Leaves their sum in `fresh`, the old top minus the new one in `shrink`.
 inline void soften(const Scratch& s, int row, int from, int to, float soft_cap) {
     float* scores = s.scores + row * kBlockTokens;
+    if (from >= to) {  // among rows that see something of the block: this one changes nothing
+        std::fill_n(scores, kBlockTokens, 0.0f);
+        s.fresh[row] = s.shrink[row] = 0.0f;
+        return;
+    }
     f32x16 x[kBlockVectors];
 #pragma GCC unroll 4
     for (int i = 0; i < kBlockVectors; ++i) x[i] = load(scores + i * kLanes);

@@ -4,9 +4,11 @@
 #include <stdexcept>
 
 #include "arena.h"
+#include "attention_sealed.h"
 #include "decoder.h"
 #include "limits.h"
 #include "pack.h"
+#include "page_seal.h"
 #include "product.h"
 
 using namespace sgrt;
@@ -15,6 +17,10 @@ namespace {
 
 PackedMatrix as_packed(const SgrtMatrix& matrix) {
     return {matrix.data, matrix.rows, matrix.columns, static_cast<Kind>(matrix.kind)};
+}
+
+SealedBuffers as_sealed(const SgrtSeals& seals, const AttentionBuffers& exact) {
+    return {exact, seals.layers, static_cast<SealedType>(seals.sealed_type), seals.own_pages, seals.max_own_pages};
 }
 
 }  // namespace
@@ -119,13 +125,13 @@ int32_t sgrt_paged_attention(void* team, const SgrtAttention* call) {
                                    c.soft_cap};
         AttentionPlan plan;
         plan.build(c.tokens, c.sequences, c.query_starts, c.context_lengths, c.page_table, c.max_pages, c.page_tokens,
-                   c.window, tile_tokens(shape));
+                   c.window, tile_tokens(shape), c.seals != nullptr);
         const size_t width = static_cast<size_t>(c.heads) * static_cast<size_t>(c.head_dim);
         std::vector<float> query(c.query, c.query + static_cast<size_t>(c.tokens) * width);
         for (float& x : query) x *= c.scale;
         std::vector<float> partials(static_cast<size_t>(plan.partials) * partial_stride(shape));
         std::vector<std::vector<float>> scratch(static_cast<size_t>(threads.size()));
-        for (auto& own : scratch) own.resize(attention_scratch(shape));
+        for (auto& own : scratch) own.resize(c.seals == nullptr ? attention_scratch(shape) : sealed_scratch(shape));
         const AttentionBuffers buffers{query.data(), width,       c.keys, c.values,
                                        c.page_table, c.max_pages, c.out,  partials.data()};
         threads.run([&](int thread) {
@@ -133,8 +139,13 @@ int32_t sgrt_paged_attention(void* team, const SgrtAttention* call) {
             const int shares = static_cast<int>(plan.items.size()) * parts;
             for (int share; (share = threads.claim(thread, shares)) != ThreadTeam::kNone;) {
                 const int first = share % parts * heads;
-                attend(shape, plan, plan.items[static_cast<size_t>(share / parts)], first, first + heads, buffers,
-                       scratch[static_cast<size_t>(thread)].data());
+                const AttentionItem& item = plan.items[static_cast<size_t>(share / parts)];
+                float* memory = scratch[static_cast<size_t>(thread)].data();
+                if (c.seals == nullptr) {
+                    attend(shape, plan, item, first, first + heads, buffers, memory);
+                } else {
+                    attend_sealed(shape, plan, item, first, first + heads, as_sealed(*c.seals, buffers), memory);
+                }
             }
             threads.barrier(thread);
             for (int token; (token = threads.claim(thread, c.tokens)) != ThreadTeam::kNone;) {
@@ -142,6 +153,25 @@ int32_t sgrt_paged_attention(void* team, const SgrtAttention* call) {
                     merge_partials(shape, plan, token, partials.data(), c.out + static_cast<size_t>(token) * width);
             }
         });
+        return 1;
+    } catch (const std::exception&) {
+        return 0;
+    }
+}
+
+// Quantize the exact pages of the seals into the first of its layers. False: out of memory.
+int32_t sgrt_seal_pages(const SgrtAttention* call) {
+    try {
+        const SgrtAttention& c = *call;
+        const AttentionShape shape{c.heads,       c.kv_heads, c.head_dim, c.page_tokens, static_cast<PageType>(c.page_type),
+                                   c.soft_cap};
+        std::vector<float> scratch(seal_scratch(shape));
+        for (int page = 0; page < c.seals->count; ++page) {
+            for (int head = 0; head < c.kv_heads; ++head)
+                seal_page(shape, static_cast<SealedType>(c.seals->sealed_type), c.keys, c.values,
+                          static_cast<size_t>(c.seals->sources[page]), c.seals->layers[0],
+                          static_cast<size_t>(c.seals->targets[page]), head, scratch.data());
+        }
         return 1;
     } catch (const std::exception&) {
         return 0;

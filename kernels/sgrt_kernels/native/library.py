@@ -28,6 +28,7 @@ _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "sgrt_unpack_row": (None, [_pointer, _int, _pointer]),
     "sgrt_multiply": (_int, [_pointer, _pointer, _pointer, _int, _pointer]),
     "sgrt_paged_attention": (_int, [_pointer, _pointer]),
+    "sgrt_seal_pages": (_int, [_pointer]),
     "sgrt_read_all": (None, [_pointer, _pointer, _size]),
     "sgrt_multiply_many": (_size, [_pointer, _int]),
     "sgrt_advise_large_pages": (None, [_pointer, _size]),

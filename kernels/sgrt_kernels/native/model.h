@@ -45,6 +45,28 @@ struct SgrtModel {
     float attention_soft_cap, logit_soft_cap;  // 0: none
 };
 
+// Full pages of one layer, quantized: sgrt_kernels.layout.SealedPages, all contiguous.
+struct SgrtSealedLayer {
+    uint8_t* keys;               // [pages, page_tokens, kv_heads, head_dim], of sealed_type
+    uint8_t* key_scales;         // [pages, kv_heads, head_dim], see scale_code.py
+    uint16_t* key_scale_bases;   // [pages, kv_heads] bfloat16
+    int8_t* key_offsets;         // [pages, kv_heads, head_dim]
+    uint16_t* key_offset_scales;  // [pages, kv_heads] bfloat16
+    uint8_t* values;             // [pages, page_tokens, kv_heads, head_dim], of sealed_type
+    uint16_t* value_scales;      // [pages, page_tokens, kv_heads] bfloat16
+};
+
+// What a step over sealed pages needs beside its page table, which then names sealed pages.
+struct SgrtSeals {
+    const SgrtSealedLayer* layers;  // [layers]
+    const int64_t* sources;         // [count], exact pages full after this step's writes
+    const int64_t* targets;         // [count], the sealed pages they are quantized into
+    const int32_t* own_pages;       // [sequences, max_own_pages], exact; the first holds the chunk's first token
+    int32_t count, max_own_pages;
+    int32_t sealed_type;  // sgrt::SealedType
+    int32_t unused;
+};
+
 struct SgrtStep {
     const int64_t* token_ids;         // [tokens]
     const int64_t* positions;         // [tokens]
@@ -56,6 +78,7 @@ struct SgrtStep {
     void* const* keys;                // [layers], each [pages, page_tokens, kv_heads, head_dim]
     void* const* values;
     float* logits;  // [rows, vocabulary]
+    const SgrtSeals* seals;  // null: pages are not sealed
     int32_t tokens, sequences, max_pages, rows, page_tokens;
     int32_t page_type;  // sgrt::PageType
 };
@@ -71,6 +94,7 @@ struct SgrtAttention {
     int32_t tokens, sequences, max_pages, page_tokens, page_type;
     int32_t heads, kv_heads, head_dim, window;
     float scale, soft_cap;
+    const SgrtSeals* seals;  // null: pages are not sealed
 };
 
 }  // extern "C"

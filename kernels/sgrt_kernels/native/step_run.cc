@@ -3,7 +3,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "attention_sealed.h"
 #include "pack.h"
+#include "page_seal.h"
 
 namespace sgrt {
 
@@ -36,6 +38,15 @@ void write_page(PageType type, void* pages, size_t element, const float* x, int 
     for (int i = 0; i < count; ++i) out[i] = to_bf16(x[i]);
 }
 
+// What a page may hold: NaN becomes 0, and what is too large (layout.LARGEST_KEY_VALUE) the largest.
+void make_storable(float* x, int count) {
+    constexpr float kLargest = 65504.0f;
+    for (int i = 0; i < count; ++i) {
+        const float clamped = std::min(std::max(x[i], -kLargest), kLargest);
+        x[i] = x[i] == x[i] ? clamped : 0.0f;
+    }
+}
+
 }  // namespace
 
 StepRun::StepRun(Decoder& decoder, const SgrtStep& step)
@@ -50,7 +61,8 @@ StepRun::StepRun(Decoder& decoder, const SgrtStep& step)
     int partials = 0;
     for (size_t i = 0; i < decoder.plans_.size(); ++i) {
         decoder.plans_[i].build(step.tokens, step.sequences, step.query_starts, step.context_lengths, step.page_table,
-                                step.max_pages, step.page_tokens, decoder.windows_[i], tile_tokens(shape_));
+                                step.max_pages, step.page_tokens, decoder.windows_[i], tile_tokens(shape_),
+                                step.seals != nullptr);
         partials = std::max(partials, decoder.plans_[i].partials);
     }
     const size_t tokens = static_cast<size_t>(step.tokens);
@@ -69,8 +81,13 @@ StepRun::StepRun(Decoder& decoder, const SgrtStep& step)
     for (const auto& own : decoder.own_) {
         own->row.floats(widest);
         own->activations.bytes(Activations::bytes(kRepeatedRows, static_cast<int>(widest)));
-        own->scratch.floats(attention_scratch(shape_));
+        own->scratch.floats(scratch_floats());
     }
+}
+
+size_t StepRun::scratch_floats() const {
+    if (step_.seals == nullptr) return attention_scratch(shape_);
+    return std::max(sealed_scratch(shape_), seal_scratch(shape_));
 }
 
 void StepRun::run(int thread) {
@@ -174,6 +191,7 @@ void StepRun::attention(int thread, int layer) {
     });
     team_.barrier(thread);
     rotate_and_store(thread, layer);
+    if (step_.seals != nullptr && step_.seals->count > 0) seal_all(thread, layer);
     attend_all(thread, layer);
     const AttentionPlan& plan = decoder_.plans_[static_cast<size_t>(decoder_.plan_of_layer_[static_cast<size_t>(layer)])];
     const Activations attended =
@@ -213,9 +231,11 @@ void StepRun::rotate_heads(int token, int kv_head, int layer) {
         rotate_head(query, cosines, sines, head_dim / 2, model_.query_scale);
     }
     float* key = row + query_width_ + static_cast<size_t>(kv_head) * width;
-    const float* value = row + query_width_ + kv_width_ + static_cast<size_t>(kv_head) * width;
+    float* value = row + query_width_ + kv_width_ + static_cast<size_t>(kv_head) * width;
     if (weights.key_norm != nullptr) rms_norm_row(key, weights.key_norm, model_.epsilon, head_dim, key);
     rotate_head(key, cosines, sines, head_dim / 2, 1.0f);
+    make_storable(key, head_dim);
+    make_storable(value, head_dim);
     const size_t element =
         (static_cast<size_t>(step_.slots[token]) * static_cast<size_t>(model_.kv_heads) + static_cast<size_t>(kv_head)) *
         width;
@@ -225,15 +245,39 @@ void StepRun::rotate_heads(int token, int kv_head, int layer) {
 
 void StepRun::attend_all(int thread, int layer) {
     const AttentionPlan& plan = decoder_.plans_[static_cast<size_t>(decoder_.plan_of_layer_[static_cast<size_t>(layer)])];
+    float* scratch = decoder_.own_[static_cast<size_t>(thread)]->scratch.floats(scratch_floats());
+    const int parts = shape_.kv_heads / heads_per_share(shape_, plan, team_.size());
+    const int shares = static_cast<int>(plan.items.size()) * parts;
+    for (int share; (share = team_.claim(thread, shares)) != ThreadTeam::kNone;) attend_item(plan, share, layer, scratch);
+    team_.barrier(thread);
+}
+
+void StepRun::attend_item(const AttentionPlan& plan, int share, int layer, float* scratch) {
     const AttentionBuffers buffers{qkv_,           qkv_width_,      step_.keys[layer], step_.values[layer],
                                    step_.page_table, step_.max_pages, attended_,         partials_};
-    float* scratch = decoder_.own_[static_cast<size_t>(thread)]->scratch.floats(attention_scratch(shape_));
     const int heads = heads_per_share(shape_, plan, team_.size()), parts = shape_.kv_heads / heads;
-    const int shares = static_cast<int>(plan.items.size()) * parts;
-    for (int share; (share = team_.claim(thread, shares)) != ThreadTeam::kNone;) {
-        const AttentionItem& item = plan.items[static_cast<size_t>(share / parts)];
-        const int first = share % parts * heads;
+    const AttentionItem& item = plan.items[static_cast<size_t>(share / parts)];
+    const int first = share % parts * heads;
+    if (step_.seals == nullptr) {
         attend(shape_, plan, item, first, first + heads, buffers, scratch);
+        return;
+    }
+    const SgrtSeals& seals = *step_.seals;
+    const SealedBuffers sealed{buffers, &seals.layers[layer], static_cast<SealedType>(seals.sealed_type),
+                               seals.own_pages, seals.max_own_pages};
+    attend_sealed(shape_, plan, item, first, first + heads, sealed, scratch);
+}
+
+// Quantize the pages that this step has filled.
+void StepRun::seal_all(int thread, int layer) {
+    const SgrtSeals& seals = *step_.seals;
+    float* scratch = decoder_.own_[static_cast<size_t>(thread)]->scratch.floats(scratch_floats());
+    const int shares = seals.count * shape_.kv_heads;
+    for (int share; (share = team_.claim(thread, shares)) != ThreadTeam::kNone;) {
+        const int page = share / shape_.kv_heads;
+        seal_page(shape_, static_cast<SealedType>(seals.sealed_type), step_.keys[layer], step_.values[layer],
+                  static_cast<size_t>(seals.sources[page]), seals.layers[layer], static_cast<size_t>(seals.targets[page]),
+                  share % shape_.kv_heads, scratch);
     }
     team_.barrier(thread);
 }

@@ -78,6 +78,32 @@ class ModelStruct(ctypes.Structure):
     ]
 
 
+class SealedLayerStruct(ctypes.Structure):
+    """SgrtSealedLayer: the sealed pages of one layer."""
+
+    _fields_ = [
+        (name, _pointer)
+        for name in (
+            "keys",
+            "key_scales",
+            "key_scale_bases",
+            "key_offsets",
+            "key_offset_scales",
+            "values",
+            "value_scales",
+        )
+    ]
+
+
+class SealsStruct(ctypes.Structure):
+    """SgrtSeals: what a step over sealed pages needs beside its page table."""
+
+    _fields_ = [
+        *((name, _pointer) for name in ("layers", "sources", "targets", "own_pages")),
+        *((name, _int) for name in ("count", "max_own_pages", "sealed_type", "unused")),
+    ]
+
+
 class StepStruct(ctypes.Structure):
     """SgrtStep: the arrays of one step."""
 
@@ -95,6 +121,7 @@ class StepStruct(ctypes.Structure):
                 "keys",
                 "values",
                 "logits",
+                "seals",
             )
         ),
         *((name, _int) for name in ("tokens", "sequences", "max_pages", "rows", "page_tokens", "page_type")),
@@ -125,4 +152,5 @@ class AttentionStruct(ctypes.Structure):
         ),
         ("scale", ctypes.c_float),
         ("soft_cap", ctypes.c_float),
+        ("seals", _pointer),
     ]

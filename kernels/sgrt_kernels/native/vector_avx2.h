@@ -64,7 +64,20 @@ template <int kBits>
 inline i32x16 shift_left(i32x16 x) {
     return {_mm256_slli_epi32(x.a, kBits), _mm256_slli_epi32(x.b, kBits)};
 }
+template <int kBits>
+inline i32x16 shift_right(i32x16 x) {  // the sign is kept
+    return {_mm256_srai_epi32(x.a, kBits), _mm256_srai_epi32(x.b, kBits)};
+}
+inline i32x16 and_int(i32x16 x, i32x16 y) { return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)}; }
+inline i32x16 or_int(i32x16 x, i32x16 y) { return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)}; }
 inline f32x16 as_float(i32x16 x) { return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
+inline i32x16 as_int(f32x16 x) { return {_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)}; }
+inline i32x16 load_u8_int(const uint8_t* p) {
+    const auto eight = [](const uint8_t* from) {
+        return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+    };
+    return {eight(p), eight(p + 8)};
+}
 
 inline __m128i load_half(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
 inline f32x16 load_f16(const uint16_t* p) {

@@ -44,7 +44,17 @@ template <int kBits>
 inline i32x16 shift_left(i32x16 x) {
     return _mm512_slli_epi32(x, kBits);
 }
+template <int kBits>
+inline i32x16 shift_right(i32x16 x) {  // the sign is kept
+    return _mm512_srai_epi32(x, kBits);
+}
+inline i32x16 and_int(i32x16 a, i32x16 b) { return _mm512_and_si512(a, b); }
+inline i32x16 or_int(i32x16 a, i32x16 b) { return _mm512_or_si512(a, b); }
 inline f32x16 as_float(i32x16 x) { return _mm512_castsi512_ps(x); }
+inline i32x16 as_int(f32x16 x) { return _mm512_castps_si512(x); }
+inline i32x16 load_u8_int(const uint8_t* p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
 
 inline f32x16 load_f16(const uint16_t* p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));

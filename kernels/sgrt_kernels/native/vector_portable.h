@@ -77,7 +77,25 @@ inline i32x16 add_int(i32x16 a, i32x16 b) {
 }
 template <int kBits>
 inline i32x16 shift_left(i32x16 x) {
-    return each<i32x16>([&](int i) { return x.lane[i] * (1 << kBits); });
+    return each<i32x16>([&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(x.lane[i]) << kBits); });
+}
+template <int kBits>
+inline i32x16 shift_right(i32x16 x) {  // the sign is kept
+    return each<i32x16>([&](int i) { return x.lane[i] >> kBits; });
+}
+inline i32x16 and_int(i32x16 a, i32x16 b) {
+    return each<i32x16>([&](int i) { return a.lane[i] & b.lane[i]; });
+}
+inline i32x16 or_int(i32x16 a, i32x16 b) {
+    return each<i32x16>([&](int i) { return a.lane[i] | b.lane[i]; });
+}
+inline i32x16 as_int(f32x16 x) {
+    i32x16 result;
+    std::memcpy(result.lane, x.lane, sizeof result.lane);
+    return result;
+}
+inline i32x16 load_u8_int(const uint8_t* p) {
+    return each<i32x16>([&](int i) { return static_cast<int32_t>(p[i]); });
 }
 inline f32x16 as_float(i32x16 x) {
     f32x16 result;

@@ -31,8 +31,37 @@ def paged_attention(
     Float32 queries, float32 or bfloat16 pages, head_dim a multiple of 32; all tensors contiguous.
     """
     out = torch.empty_like(query)
+    call = attention_call(
+        query,
+        layer,
+        query_starts,
+        context_lengths,
+        page_table,
+        out,
+        scale=scale,
+        window=window,
+        soft_cap=soft_cap,
+    )
+    if not team.library.sgrt_paged_attention(team.handle, ctypes.byref(call)):
+        raise MemoryError(f"no memory for the attention of {query.shape[0]} tokens")
+    return out
+
+
+def attention_call(
+    query: Tensor,
+    layer: PagedLayer,
+    query_starts: Tensor,
+    context_lengths: Tensor,
+    page_table: Tensor,
+    out: Tensor,
+    *,
+    scale: float,
+    window: int | None,
+    soft_cap: float | None,
+) -> AttentionStruct:
+    """The call as the kernels read it; the tensors must outlive it."""
     tokens, heads, head_dim = query.shape
-    call = AttentionStruct(
+    return AttentionStruct(
         query=query.data_ptr(),
         keys=layer.keys.data_ptr(),
         values=layer.values.data_ptr(),
@@ -52,6 +81,3 @@ def paged_attention(
         scale=scale,
         soft_cap=soft_cap or 0.0,
     )
-    if not team.library.sgrt_paged_attention(team.handle, ctypes.byref(call)):
-        raise MemoryError(f"no memory for the attention of {tokens} tokens")
-    return out
