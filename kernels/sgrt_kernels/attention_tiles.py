@@ -1,4 +1,4 @@
-"""Pieces that the Triton attention kernels share. Scores live in the base-2 domain: exp2 is one instruction.
+"""Pieces that the Triton kernels over pages share. Scores live in the base-2 domain: exp2 is one instruction.
 
 A split of the context leaves `out` normalized and `lse` = log2 of the sum of exponentials; an empty one leaves
 lse = -inf, and whoever merges ignores its `out`.
@@ -9,8 +9,18 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from sgrt_kernels.layout import LARGEST_KEY_VALUE
+
 LOG2E = tl.constexpr(1.4426950408889634)
 MINUS_INF = tl.constexpr(float("-inf"))
+_LARGEST = tl.constexpr(LARGEST_KEY_VALUE)
+
+
+@triton.jit
+def storable(x):
+    """`x` as a page may hold it, float32: NaN becomes 0, infinities and what is too large the largest storable."""
+    wide = x.to(tl.float32)
+    return tl.where(wide != wide, 0.0, tl.minimum(tl.maximum(wide, -_LARGEST), _LARGEST))
 
 
 @triton.jit

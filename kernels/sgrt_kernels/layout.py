@@ -25,6 +25,11 @@ SEALED_DTYPES = (torch.int8, torch.float8_e4m3fn)
 LARGEST_KEY_VALUE = 65504.0  # what may be stored; half-precision kernels read it without overflow
 
 
+def storable(x: Tensor) -> Tensor:
+    """`x` as a page may hold it: NaN becomes 0, infinities and what is too large LARGEST_KEY_VALUE."""
+    return torch.nan_to_num(x, nan=0.0).clamp(-LARGEST_KEY_VALUE, LARGEST_KEY_VALUE)
+
+
 class LayoutError(ValueError):
     """Pages of a shape or dtype that the kernels cannot hold."""
 

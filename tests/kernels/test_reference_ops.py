@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sgrt_kernels.activation import Activation
-from sgrt_kernels.layout import PagedLayer
+from sgrt_kernels.layout import LARGEST_KEY_VALUE, PagedLayer
 from sgrt_kernels.ops.embedding import embedding
 from sgrt_kernels.ops.gated_activation import gated_activation
 from sgrt_kernels.ops.kv_write import kv_write
@@ -134,6 +134,18 @@ def test_kv_write_fills_its_slots_and_no_others(dtype: torch.dtype) -> None:
     assert torch.equal(layer.values.view(12, 2, 8)[slots], values.to(dtype))
     untouched = [slot for slot in range(12) if slot not in slots.tolist()]
     assert bool(layer.keys.view(12, 2, 8)[untouched].isnan().all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_no_page_takes_what_is_no_number(dtype: torch.dtype) -> None:
+    layer = PagedLayer(
+        keys=torch.zeros((1, 8, 1, 2), dtype=dtype), values=torch.zeros((1, 8, 1, 2), dtype=dtype)
+    )
+    bad = torch.tensor([float("nan"), float("inf"), -float("inf"), 1e38]).view(4, 1, 1).expand(4, 1, 2)
+    kv_write(bad, bad, layer, torch.arange(4))
+    for pages in (layer.keys, layer.values):
+        largest = torch.tensor(LARGEST_KEY_VALUE).to(dtype)
+        assert pages[0, :4, 0, 0].tolist() == [0.0, largest, -largest, largest]
 
 
 def test_embedding_picks_rows() -> None:

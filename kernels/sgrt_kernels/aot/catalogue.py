@@ -299,7 +299,6 @@ def row_kernels(dtype: torch.dtype = _BF16) -> tuple[Launch, ...]:
                 "HALF": 64,
                 "BLOCK": 64,
                 "ROTATES": True,
-                "BOUND": False,
                 "num_warps": 4,
             },
         ),

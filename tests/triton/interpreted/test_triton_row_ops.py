@@ -12,6 +12,7 @@ from sgrt_kernels.ops.embedding import reference as embedding_reference
 from sgrt_kernels.ops.embedding import triton as embedding_kernels
 from sgrt_kernels.ops.gated_activation import reference as gate_reference
 from sgrt_kernels.ops.gated_activation import triton as gate_kernels
+from sgrt_kernels.ops.kv_write import reference as write_reference
 from sgrt_kernels.ops.kv_write import triton as write_kernels
 from sgrt_kernels.ops.rms_norm import reference as norm_reference
 from sgrt_kernels.ops.rms_norm import triton as norm_kernels
@@ -145,3 +146,14 @@ def test_half_precision_pages_saturate() -> None:
     write_kernels.kv_write(torch.full((1, 1, 8), 1e6), torch.full((1, 1, 8), -1e6), layer, torch.tensor([2]))
     assert torch.equal(layer.keys.view(12, 8)[2], torch.full((8,), 65504.0, dtype=torch.float16))
     assert torch.equal(layer.values.view(12, 8)[2], torch.full((8,), -65504.0, dtype=torch.float16))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_what_is_no_number_is_stored_as_the_reference_stores_it(dtype: torch.dtype) -> None:
+    bad = torch.tensor([float("nan"), float("inf"), -float("inf"), 1e38]).view(4, 1, 1).expand(4, 1, 8)
+    layers = [empty_layer(dtype, 1, 8) for _ in range(2)]
+    write_kernels.kv_write(bad.contiguous(), bad.contiguous(), layers[0], torch.arange(4))
+    write_reference.kv_write(bad, bad, layers[1], torch.arange(4))
+    for left, right in zip(layers[0].keys.view(12, 8)[:4], layers[1].keys.view(12, 8)[:4], strict=True):
+        assert torch.equal(left, right)
+    assert layers[0].values.view(12, 8)[:4].isfinite().all()

@@ -7,20 +7,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sgrt_kernels.layout import LARGEST_KEY_VALUE, PagedLayer
+from sgrt_kernels.attention_tiles import storable
+from sgrt_kernels.layout import PagedLayer
 from sgrt_kernels.ops.rope.triton import rotated_halves
-
-_LARGEST = tl.constexpr(LARGEST_KEY_VALUE)
-
-
-@triton.jit
-def _storable(x, BOUND: tl.constexpr):
-    """Finite where the pages' dtype has less range than float32: NaN passes, infinities and overflow are clamped."""
-    if BOUND:
-        wide = x.to(tl.float32)
-        return tl.where(wide != wide, wide, tl.minimum(tl.maximum(wide, -_LARGEST), _LARGEST))
-    else:
-        return x
 
 
 @triton.jit
@@ -44,7 +33,6 @@ def kv_write_kernel(
     HALF: tl.constexpr,
     BLOCK: tl.constexpr,
     ROTATES: tl.constexpr,
-    BOUND: tl.constexpr,
 ):
     """One token. Grid: (tokens,). Pages are contiguous: [slots, KV_HEADS, 2 * HALF]."""
     token = tl.program_id(0).to(tl.int64)
@@ -73,14 +61,12 @@ def kv_write_kernel(
         tl.store(rotated_query + q_out, q_first.to(rotated_query.dtype.element_ty), mask=q_mask)
         tl.store(rotated_query + q_out + HALF, q_second.to(rotated_query.dtype.element_ty), mask=q_mask)
     page_at = slot * (KV_HEADS * 2 * HALF) + within
-    tl.store(key_pages + page_at, _storable(first, BOUND).to(key_pages.dtype.element_ty), mask=mask)
-    tl.store(key_pages + page_at + HALF, _storable(second, BOUND).to(key_pages.dtype.element_ty), mask=mask)
+    tl.store(key_pages + page_at, storable(first).to(key_pages.dtype.element_ty), mask=mask)
+    tl.store(key_pages + page_at + HALF, storable(second).to(key_pages.dtype.element_ty), mask=mask)
     v_first = tl.load(values + value_at, mask=mask, other=0.0)
     v_second = tl.load(values + value_at + HALF, mask=mask, other=0.0)
-    tl.store(value_pages + page_at, _storable(v_first, BOUND).to(value_pages.dtype.element_ty), mask=mask)
-    tl.store(
-        value_pages + page_at + HALF, _storable(v_second, BOUND).to(value_pages.dtype.element_ty), mask=mask
-    )
+    tl.store(value_pages + page_at, storable(v_first).to(value_pages.dtype.element_ty), mask=mask)
+    tl.store(value_pages + page_at + HALF, storable(v_second).to(value_pages.dtype.element_ty), mask=mask)
 
 
 def kv_write(keys: Tensor, values: Tensor, layer: PagedLayer, slots: Tensor) -> None:
@@ -135,7 +121,6 @@ def _launch(
         HALF=head_dim // 2,
         BLOCK=triton.next_power_of_2(head_dim // 2),
         ROTATES=cos is not None,
-        BOUND=layer.keys.dtype == torch.float16,
         num_warps=4,
     )
 

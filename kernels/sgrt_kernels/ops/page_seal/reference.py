@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sgrt_kernels.layout import LARGEST_KEY_VALUE, PagedLayer, SealedPages, code_range
+from sgrt_kernels.layout import PagedLayer, SealedPages, code_range, storable
 from sgrt_kernels.scale_code import bfloat16_above, decode_scales, encode_scales, scale_bases
 
 OFFSET_RANGE = 127.0  # of int8
@@ -13,7 +13,7 @@ OFFSET_RANGE = 127.0  # of int8
 
 def page_seal(layer: PagedLayer, sealed: SealedPages, sources: Tensor, targets: Tensor) -> None:
     """Quantize the exact pages `sources` into the sealed pages `targets`; see the op."""
-    keys, values = _finite(layer.keys[sources]), _finite(layer.values[sources])
+    keys, values = (storable(pages[sources].to(torch.float32)) for pages in (layer.keys, layer.values))
     dtype = sealed.keys.dtype
     middles = (keys.amax(dim=1) + keys.amin(dim=1)) * 0.5  # [seals, kv_heads, head_dim]
     offset_scales = bfloat16_above(middles.abs().amax(dim=-1) / OFFSET_RANGE)
@@ -30,11 +30,6 @@ def page_seal(layer: PagedLayer, sealed: SealedPages, sources: Tensor, targets: 
     sealed.key_offset_scales[targets] = offset_scales.to(torch.bfloat16)
     sealed.values[targets] = _saturated(values / value_scales[..., None], dtype)
     sealed.value_scales[targets] = value_scales.to(torch.bfloat16)
-
-
-def _finite(pages: Tensor) -> Tensor:
-    wide = torch.nan_to_num(pages.to(torch.float32), nan=0.0)
-    return wide.clamp(-LARGEST_KEY_VALUE, LARGEST_KEY_VALUE)
 
 
 def _saturated(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -6,24 +6,17 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sgrt_kernels.layout import LARGEST_KEY_VALUE, PagedLayer, SealedPages
+from sgrt_kernels.attention_tiles import storable
+from sgrt_kernels.layout import PagedLayer, SealedPages
 from sgrt_kernels.ops.page_seal.reference import OFFSET_RANGE
 from sgrt_kernels.scale_code import LARGEST, SMALLEST
 from sgrt_kernels.sealed_codes import code_kind, codes
 
-_LARGEST_KEY_VALUE = tl.constexpr(LARGEST_KEY_VALUE)
 _OFFSET_RANGE = tl.constexpr(OFFSET_RANGE)
 _LARGEST_CODE = tl.constexpr(LARGEST)
 _SMALLEST_CODE = tl.constexpr(SMALLEST)
 _SMALLEST_BASE = tl.constexpr(2.0**-60)
 _ROUNDER = tl.constexpr(12582912.0)  # 1.5 * 2 ** 23: adding it leaves a float32 no bits below one
-
-
-@triton.jit
-def _finite(x):
-    """NaN as 0, the rest clamped to what may be stored."""
-    x = tl.where(x != x, 0.0, x)
-    return tl.minimum(tl.maximum(x, -_LARGEST_KEY_VALUE), _LARGEST_KEY_VALUE)
 
 
 @triton.jit
@@ -100,7 +93,7 @@ def page_seal_kernel(
     exact_at = exact_at[:, None] + channel[None, :]
     head_at = target * kv_heads + kv_head
     channel_at = head_at * HEAD_DIM + channel
-    k = _finite(tl.load(exact_keys + exact_at, mask=in_head[None, :], other=0.0).to(tl.float32))
+    k = storable(tl.load(exact_keys + exact_at, mask=in_head[None, :], other=0.0))
     middle = (tl.max(k, axis=0) + tl.min(k, axis=0)) * 0.5
     offset_scale = _bfloat16_above(tl.div_rn(tl.max(tl.abs(middle), axis=0), _OFFSET_RANGE))
     offset = _to_even(tl.div_rn(middle, offset_scale + tl.zeros_like(middle)))
@@ -119,7 +112,7 @@ def page_seal_kernel(
     tl.store(key_offsets + channel_at, offset.to(tl.int8), mask=in_head)
     tl.store(key_scale_bases + head_at, base.to(tl.bfloat16))
     tl.store(key_offset_scales + head_at, offset_scale.to(tl.bfloat16))
-    v = _finite(tl.load(exact_values + exact_at, mask=in_head[None, :], other=0.0).to(tl.float32))
+    v = storable(tl.load(exact_values + exact_at, mask=in_head[None, :], other=0.0))
     largest = tl.max(tl.abs(v), axis=1)
     value_scale = _bfloat16_above(tl.div_rn(largest, limit + tl.zeros_like(largest)))
     sealed_values = _code(tl.div_rn(v, value_scale[:, None] + tl.zeros_like(v)), limit, CODE)
