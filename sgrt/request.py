@@ -14,7 +14,7 @@ class Request:
 
     `arrival_s` and `deadline_s` are readings of the engine's monotonic clock. `score_from` asks for the
     log-probabilities of the prompt's own tokens from that position on (at least 1, since the first
-    token has no distribution) and generates nothing. `is_private`: nobody else uses its `cache_salt`, so what it
+    token has no distribution) and generates nothing; `score_top` of the best alternatives come with each. `is_private`: nobody else uses its `cache_salt`, so what it
     leaves in the cache is of no use once it is over. `plan` is what is known of the requests around it.
     """
 
@@ -30,6 +30,7 @@ class Request:
     cache_salt: str = ""
     is_private: bool = False
     score_from: int | None = None
+    score_top: int = 0
     plan: CallPlan | None = None
 
     @property

@@ -58,7 +58,8 @@ class SamplingParams:
 
     `temperature=0` is greedy. `top_k=0` means all tokens. `max_tokens=None` means as many as the
     context holds. `seed=None` draws a seed per request. `logprobs=None` returns none; `logprobs=k`
-    returns the token's own and the k best.
+    returns the token's own and the k best. Of `allowed_token_ids`, if there are some, every token is drawn. Without
+    `skip_special` the text shows special tokens by their spelling.
 
     Raises:
         InvalidRequest: a value is out of range or of another type; the message names the field.
@@ -81,6 +82,8 @@ class SamplingParams:
     include_stop: bool = False
     ignore_eos: bool = False
     logprobs: int | None = None
+    allowed_token_ids: tuple[int, ...] = ()
+    skip_special: bool = True
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -112,6 +115,7 @@ class SamplingParams:
             _require_type(getattr(self, param), Real, param, "a number")
         _require_items(self.stop, str, "stop", "strings")
         _require_items(self.stop_token_ids, Integral, "stop_token_ids", "token ids")
+        _require_items(self.allowed_token_ids, Integral, "allowed_token_ids", "token ids")
         _require_items(self.logit_bias, tuple, "logit_bias", "pairs of a token id and a number")
         for token, bias in self.logit_bias:
             _require_type(token, Integral, "logit_bias", "a token id")
@@ -244,7 +248,8 @@ class Chunk:
     """A piece of output number `index` of a call.
 
     `text` is complete characters only and excludes text that may still become a stop string, so
-    it can lag behind `token_ids`. The last chunk of an output has `finish`.
+    it can lag behind `token_ids`. The last chunk of an output has `finish`. `cached_tokens` says early what its usage
+    says at the end, for readers that stop before it; None where a backend does not know.
     """
 
     index: int = 0
@@ -253,6 +258,7 @@ class Chunk:
     origins: tuple[Origin, ...] = ()
     logprobs: tuple[TokenInfo, ...] = ()
     finish: Finish | None = None
+    cached_tokens: int | None = None
 
 
 class Role(Enum):
@@ -274,10 +280,14 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """Log-probabilities of given tokens after a prefix: one per token of the continuation, and `usage`."""
+    """Log-probabilities of given tokens after a prefix: one per token of the continuation, and `usage`.
+
+    `top` holds the best tokens at each place, best first, where alternatives were asked for.
+    """
 
     logprobs: tuple[float, ...]
     usage: Usage
+    top: tuple[tuple[TokenLogprob, ...], ...] = ()
 
     @property
     def total(self) -> float:

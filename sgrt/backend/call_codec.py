@@ -13,6 +13,7 @@ from sgrt.backend.constraint_codec import from_json, to_json
 from sgrt.errors import BackendError, InvalidRequest
 from sgrt_frontend.call import (
     Call,
+    CallPlan,
     Chunk,
     Description,
     Finish,
@@ -27,6 +28,7 @@ from sgrt_frontend.call import (
 from sgrt_grammars.constraint import Constraint
 
 _SAMPLING = TypeAdapter(SamplingParams)
+_PLAN = TypeAdapter(CallPlan)
 _SAMPLING_FIELDS = frozenset(field.name for field in fields(SamplingParams))
 
 
@@ -52,16 +54,18 @@ def sampling_from_json(value: Mapping[str, object]) -> SamplingParams:
     try:
         return _SAMPLING.validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
-        raise _wrong_sampling(error) from None
+        raise _wrong(error, "sampling") from None
 
 
-def _wrong_sampling(error: ValidationError) -> InvalidRequest:
+def _wrong(error: ValidationError, param: str) -> InvalidRequest:
     fault = error.errors(include_url=False, include_input=False)[0]
     cause = fault.get("ctx", {}).get("error")
-    if isinstance(cause, InvalidRequest):  # out of range: the parameters' own words
-        return InvalidRequest(f"sampling.{cause}", param=f"sampling.{cause.param}")
-    name = ".".join(str(part) for part in fault["loc"])
-    return InvalidRequest(f"sampling.{name}: {fault['msg']}", param=f"sampling.{name}")
+    if isinstance(cause, InvalidRequest):  # out of range: the value's own words
+        if str(cause.param).startswith(f"{param}."):
+            return cause
+        return InvalidRequest(f"{param}.{cause}", param=f"{param}.{cause.param}")
+    name = ".".join([param, *(str(part) for part in fault["loc"])])
+    return InvalidRequest(f"{name}: {fault['msg']}", param=name)
 
 
 def call_to_json(call: Call) -> dict[str, object]:
@@ -74,7 +78,22 @@ def call_to_json(call: Call) -> dict[str, object]:
         "deadline_s": call.deadline_s,
         "cache_salt": call.cache_salt or None,
         "label": call.label,
+        "plan": None if call.plan is None else asdict(call.plan),
     }
+
+
+def plan_from_json(value: Mapping[str, object] | None) -> CallPlan | None:
+    """The hints about a call's place among others, None for null.
+
+    Raises:
+        InvalidRequest: a field is of the wrong type or out of range.
+    """
+    if value is None:
+        return None
+    try:
+        return _PLAN.validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        raise _wrong(error, "plan") from None
 
 
 def constraint_from_json(value: object) -> Constraint | None:
@@ -105,6 +124,8 @@ def chunk_to_json(chunk: Chunk) -> dict[str, object]:
             "usage": asdict(chunk.finish.usage),
             "stop": chunk.finish.stop,
         }
+    if chunk.cached_tokens is not None:
+        result["cached_tokens"] = chunk.cached_tokens
     return result
 
 
@@ -125,6 +146,7 @@ def chunk_from_json(value: Mapping[str, Any]) -> Chunk:
                 for chosen, top in value.get("logprobs", ())
             ),
             finish=_finish(value.get("finish")),
+            cached_tokens=None if value.get("cached_tokens") is None else int(value["cached_tokens"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BackendError(f"the server sent a chunk that cannot be read: {error}") from error
@@ -149,8 +171,11 @@ def description_from_json(value: Mapping[str, Any]) -> Description:
 
 
 def score_to_json(score: Score) -> dict[str, object]:
-    """A score."""
-    return {"logprobs": list(score.logprobs), "usage": asdict(score.usage)}
+    """A score; alternatives are left out where there are none."""
+    result: dict[str, object] = {"logprobs": list(score.logprobs), "usage": asdict(score.usage)}
+    if score.top:
+        result["top"] = [[_pair(other) for other in place] for place in score.top]
+    return result
 
 
 def score_from_json(value: Mapping[str, Any]) -> Score:
@@ -160,7 +185,11 @@ def score_from_json(value: Mapping[str, Any]) -> Score:
         BackendError: it is none.
     """
     try:
-        return Score(logprobs=tuple(map(float, value["logprobs"])), usage=_usage(value["usage"]))
+        return Score(
+            logprobs=tuple(map(float, value["logprobs"])),
+            usage=_usage(value["usage"]),
+            top=tuple(tuple(map(_logprob, place)) for place in value.get("top", ())),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise BackendError(f"the server sent a score that cannot be read: {error}") from error
 

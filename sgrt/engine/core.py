@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sgrt.config import Limits
 from sgrt.engine.drawing import Drawing, Member
@@ -15,7 +16,7 @@ from sgrt.engine.guide import Grammar, Guide, Spellings, TokenMasks
 from sgrt.engine.job import GenerateJob, Job, ScoreJob
 from sgrt.engine.job_failure import JobFailure
 from sgrt.engine.runner import Runner
-from sgrt.engine.sampling import full_mask, seed_of_output
+from sgrt.engine.sampling import full_mask, mask_of, seed_of_output
 from sgrt.engine.scheduler import Scheduler, Step, Work
 from sgrt.engine.scoring import Scoring
 from sgrt.engine.sequence import Sequence
@@ -188,6 +189,7 @@ class EngineCore:
         return Sequence(request=request, index=index, rank=(rank, self._serial))
 
     def _generation(self, job: GenerateJob, index: int, grammar: Grammar | None) -> Generation:
+        allowed = job.request.sampling.allowed_token_ids
         guide = None if grammar is None else Guide(grammar.matcher(), self._end_token_ids, self._spellings)
         return Generation(
             self._sequence(job.request, index),
@@ -195,6 +197,7 @@ class EngineCore:
             seed=seed_of_output(job.request.seed, index),
             end_token_ids=self._end_token_ids,
             guide=guide,
+            allowed=mask_of(allowed, self._mask_words) if allowed else None,
         )
 
     def _expire(self, now_s: float) -> None:
@@ -254,8 +257,8 @@ class EngineCore:
                     masks[work.sequence] = self._guided_masks(member, member.guide, work)
                 except JobFailure as failure:
                     self.fail(self._job_of[work.sequence], failure.error)
-            elif not member.may_end and member.ending_ids:
-                masks[work.sequence] = self._delayed_end(member)
+            elif (row := self._free_mask(member)) is not None:
+                masks[work.sequence] = row[None]
         return masks
 
     def _guided_masks(self, generation: Generation, guide: Guide, work: Work) -> TokenMasks:
@@ -268,11 +271,14 @@ class EngineCore:
             raise JobFailure.because_of(error) from error
         return rows[: taken + 1]
 
-    def _delayed_end(self, generation: Generation) -> TokenMasks:
-        row = full_mask(self._mask_words)
+    def _free_mask(self, generation: Generation) -> NDArray[np.uint32] | None:
+        """Of free text: the tokens it was confined to, and no end before it may."""
+        if generation.may_end or not generation.ending_ids:
+            return generation.allowed
+        row = full_mask(self._mask_words) if generation.allowed is None else generation.allowed.copy()
         for token in generation.ending_ids:
             row[token // 32] &= np.uint32(~(1 << token % 32) & 0xFFFF_FFFF)
-        return row[None]
+        return row
 
     # -- committing --------------------------------------------------------------------------------
 

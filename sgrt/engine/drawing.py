@@ -82,8 +82,13 @@ class Drawing:
     def _score(self, scoring: Scoring, work: Work, logits: Tensor) -> None:
         end = work.start + work.num_tokens
         wanted = torch.tensor(scoring.wanted(work.num_rows, end), dtype=torch.int64, device=logits.device)
-        logprobs, _, _ = token_logprobs(logits, wanted, 0)
-        scoring.take(end, logprobs.tolist())
+        logprobs, ids, values = token_logprobs(logits, wanted, scoring.num_top)
+        top = (
+            [_best(*row) for row in zip(ids.tolist(), values.tolist(), strict=True)]
+            if scoring.num_top
+            else []
+        )
+        scoring.take(end, logprobs.tolist(), top)
 
     def _packed_masks(self, rows: list[DrawnRow]) -> TokenMasks | None:
         if all(row.mask is None for row in rows):
@@ -108,10 +113,9 @@ class Drawing:
             wanted, tokens[wanted].tolist(), chosen.tolist(), ids.tolist(), values.tolist(), strict=True
         ):
             count = rows[place].generation.sampling.logprobs or 0
-            best = [pair for pair in zip(top_ids[:count], top_values[:count], strict=True) if pair[0] >= 0]
             infos[place] = TokenInfo(
                 chosen=TokenLogprob(token_id=token, logprob=own),
-                top=tuple(TokenLogprob(token_id=other, logprob=value) for other, value in best),
+                top=_best(top_ids[:count], top_values[:count]),
             )
         return infos
 
@@ -128,6 +132,12 @@ class Drawing:
             else:
                 mine.append(Drawn(token=token, origin=_origin(row, token), info=infos.get(place)))
         return drawn
+
+
+def _best(ids: list[int], values: list[float]) -> tuple[TokenLogprob, ...]:
+    """The best tokens of a row; fewer where fewer are possible at all."""
+    pairs = zip(ids, values, strict=True)
+    return tuple(TokenLogprob(token_id=token, logprob=value) for token, value in pairs if token >= 0)
 
 
 def _plain_sequences(works: Iterable[Work], members: Mapping[Sequence, Member]) -> list[Sequence] | None:

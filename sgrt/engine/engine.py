@@ -210,7 +210,9 @@ class Engine:
         job = GenerateJob(
             request=request,
             make_text=lambda: OutputText(
-                StreamDecoder(tokenizer), stops=sampling.stop, includes_stop=sampling.include_stop
+                StreamDecoder(tokenizer, skip_special=sampling.skip_special),
+                stops=sampling.stop,
+                includes_stop=sampling.include_stop,
             ),
             sink=mailbox,
         )
@@ -232,7 +234,18 @@ class Engine:
         Raises:
             InvalidRequest: the prefix is empty, or the lengths exceed the context.
         """
-        job, mailbox = self._submit_scores(prefix, continuations)
+        return await self.score_alternatives(prefix, continuations, top=0, cache_salt="")
+
+    async def score_alternatives(
+        self,
+        prefix: Sequence[int],
+        continuations: Sequence[Sequence[int]],
+        *,
+        top: int,
+        cache_salt: str,
+    ) -> list[Score]:
+        """As `score`, with the `top` best tokens at each place. `cache_salt` parts the cache, as in a call."""
+        job, mailbox = self._submit_scores(prefix, continuations, top=top, cache_salt=cache_salt)
         try:
             return _in_order([item async for item in mailbox], prefix, continuations)
         finally:
@@ -282,11 +295,18 @@ class Engine:
     # -- jobs --------------------------------------------------------------------------------------
 
     def _submit_scores(
-        self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]
+        self,
+        prefix: Sequence[int],
+        continuations: Sequence[Sequence[int]],
+        *,
+        top: int = 0,
+        cache_salt: str = "",
     ) -> tuple[ScoreJob, Mailbox[tuple[int, Score]]]:
         now = time.monotonic()
         requests = tuple(
-            self._intake.score_request(prefix, continuation, id=next(self._ids), now_s=now)
+            self._intake.score_request(
+                prefix, continuation, id=next(self._ids), now_s=now, cache_salt=cache_salt, top=top
+            )
             for continuation in continuations
             if continuation
         )

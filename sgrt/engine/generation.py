@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sgrt.engine.guide import Guide
 from sgrt.engine.output_text import OutputText
 from sgrt.engine.seen_tokens import SeenTokens
@@ -37,6 +40,7 @@ class Generation:
         "_stop_ids",
         "_text",
         "_tokens",
+        "allowed",
         "finish",
         "guide",
         "is_plain",
@@ -54,11 +58,14 @@ class Generation:
         seed: int,
         end_token_ids: frozenset[int],
         guide: Guide | None = None,
+        allowed: NDArray[np.uint32] | None = None,
     ) -> None:
+        """`allowed` is the mask row of the tokens that may be drawn; None where there is none."""
         self.sequence = sequence
         self.sampling: SamplingParams = sequence.request.sampling
         self.seed = seed
         self.guide = guide
+        self.allowed = allowed
         self.is_plain = guide is None and is_plain(self.sampling)
         self.finish: Finish | None = None
         self.seen = _seen(sequence)
@@ -136,6 +143,7 @@ class Generation:
             origins=tuple(self._origins),
             logprobs=tuple(self._infos),
             finish=self.finish,
+            cached_tokens=self.sequence.cached_tokens,
         )
         self._tokens, self._origins, self._infos, self._shown = [], [], [], []
         return chunk

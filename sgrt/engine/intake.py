@@ -65,8 +65,9 @@ class Intake:
         id: int,
         now_s: float,
         cache_salt: str = "",
+        top: int = 0,
     ) -> Request:
-        """The request that scores `continuation` after `prefix`.
+        """The request that scores `continuation` after `prefix`, with the `top` best alternatives at each place.
 
         Raises:
             ContextOverflow: both together do not fit the context or the pool.
@@ -93,6 +94,7 @@ class Intake:
             cache_salt=self._salt(cache_salt, id),
             is_private=not self.shares_prefixes,
             score_from=len(prefix),
+            score_top=top,
         )
 
     def _salt(self, cache_salt: str, id: int) -> str:
@@ -111,10 +113,17 @@ class Intake:
     def _check_sampling(self, sampling: SamplingParams) -> None:
         for param, ids in (
             ("stop_token_ids", sampling.stop_token_ids),
+            ("allowed_token_ids", sampling.allowed_token_ids),
             ("logit_bias", [token for token, _ in sampling.logit_bias]),
         ):
             if ids:
                 self._check_tokens(ids, param)
+        ends = {*sampling.stop_token_ids, *(() if sampling.ignore_eos else self.end_token_ids)}
+        if sampling.allowed_token_ids and sampling.min_tokens and ends.issuperset(sampling.allowed_token_ids):
+            raise InvalidRequest(
+                "allowed_token_ids: all of them end the text, which min_tokens forbids",
+                param="allowed_token_ids",
+            )
 
     def _check_constrained(self, sampling: SamplingParams) -> None:
         """A constraint says itself where the text ends: nothing else may cut it."""
@@ -128,6 +137,11 @@ class Intake:
             raise InvalidRequest(
                 "stop_token_ids: cannot be combined with a constraint, which they would cut short",
                 param="stop_token_ids",
+            )
+        if sampling.allowed_token_ids:
+            raise InvalidRequest(
+                "allowed_token_ids: cannot be combined with a constraint, which says itself what is allowed",
+                param="allowed_token_ids",
             )
 
     def _max_tokens(self, prompt_tokens: int, sampling: SamplingParams) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +47,14 @@ def seed_of_output(seed: int, index: int) -> int:
 def full_mask(num_words: int) -> NDArray[np.uint32]:
     """A mask row that allows every token."""
     return np.full(num_words, 0xFFFF_FFFF, np.uint32)
+
+
+def mask_of(token_ids: Collection[int], num_words: int) -> NDArray[np.uint32]:
+    """A mask row that allows these tokens alone."""
+    ids = np.array(sorted(set(token_ids)), np.int64)
+    row = np.zeros(num_words, np.uint32)
+    np.bitwise_or.at(row, ids // 32, np.uint32(1) << (ids % 32).astype(np.uint32))
+    return row
 
 
 def build_rows(rows: list[DrawnRow], masks: TokenMasks | None, device: torch.device) -> SamplingRows:

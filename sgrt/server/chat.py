@@ -7,10 +7,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from sgrt.server.auth import Caller
 from sgrt.server.chat_plan import ChatPlan, plan_chat
 from sgrt.server.endpoint import Incoming
 from sgrt.server.logprobs import chat_logprobs
 from sgrt.server.output import CallDelta, Delta, Ending
+from sgrt.server.prompt_scores import check_prompt_logprobs, prompt_infos, wire_prompt_logprobs
 from sgrt.server.replies import Reply, event, json_reply, stream_reply
 from sgrt.server.service import Service
 from sgrt.server.usage import UsageSum
@@ -24,9 +26,14 @@ async def chat_completions(service: Service, incoming: Incoming) -> Reply:
     request = parse(ChatRequest, incoming.body)
     headers = ignored_header(request)
     check_stream_options(request)
+    check_prompt_logprobs(
+        request.prompt_logprobs,
+        is_stream=bool(request.stream),
+        limit=service.config.limits.top_logprobs,
+    )
     plan = await plan_chat(service, request, incoming.caller)
     headers |= plan.headers
-    answer = _Answer(service=service, plan=plan, request=request, owner=incoming.caller.salt)
+    answer = _Answer(service=service, plan=plan, request=request, caller=incoming.caller)
     if not request.stream:
         return json_reply(await answer.whole(), headers=headers)
     return await stream_reply(answer.stream(), headers=headers)
@@ -89,7 +96,7 @@ class _Answer:
     service: Service
     plan: ChatPlan
     request: ChatRequest
-    owner: str
+    caller: Caller
     request_id: str = ""
     usage: UsageSum = field(default_factory=UsageSum)
     created: int = field(default_factory=lambda: int(time.time()))
@@ -105,6 +112,15 @@ class _Answer:
         body["usage"] = self.usage.wire
         if self.request.return_token_ids:
             body["prompt_token_ids"] = list(self.plan.call.prompt)
+        if self.request.prompt_logprobs is not None:
+            infos = await prompt_infos(
+                self.service,
+                self.plan.call.prompt,
+                top=self.request.prompt_logprobs,
+                cache_salt=self.plan.call.cache_salt,
+                param="prompt_logprobs",
+            )
+            body["prompt_logprobs"] = wire_prompt_logprobs(infos, self.service.token_bytes)
         return body
 
     async def stream(self) -> AsyncGenerator[bytes]:
@@ -124,7 +140,7 @@ class _Answer:
             yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": self.usage.wire})
 
     async def _deltas(self) -> AsyncGenerator[tuple[int, Delta]]:
-        with self.service.ticket("chatcmpl", self.owner) as ticket:
+        with self.service.ticket("chatcmpl", self.caller.salt) as ticket:
             self.request_id = ticket.request_id
             async with aclosing(self.plan.deltas(self.service, self.usage, ticket)) as deltas:
                 async for item in deltas:

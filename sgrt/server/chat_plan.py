@@ -100,6 +100,7 @@ class ChatPlan:
                     if chunk.index not in unfinished:
                         continue
                     usage.note_tokens(len(chunk.token_ids), index=chunk.index)
+                    usage.note_cached(chunk.cached_tokens)
                     if chunk.finish is not None:
                         usage.add(chunk.finish.usage, index=chunk.index)
                     token_ids += chunk.token_ids
@@ -110,6 +111,7 @@ class ChatPlan:
                             usage.reasoning_tokens += readers[chunk.index].num_reasoning_tokens
                         yield chunk.index, delta
                     if not unfinished:
+                        ticket.is_answered = True
                         break
         if self.session is not None:
             self.session.keep(service, self.call, token_ids, "".join(texts))
@@ -230,7 +232,9 @@ def _reader_maker(
     thinks: bool,
 ) -> Callable[[], Reader]:
     stops = stop_strings(request, service.config.limits)
-    special = service.special_marks
+    special = (
+        service.special_marks if request.skip_special_tokens is not False else {}
+    )  # else the text has them all
     id_length = 9 if form.name == "mistral" else 0
 
     def make() -> Reader:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sgrt.server.auth import Caller
 from sgrt.server.endpoint import Incoming
 from sgrt.server.errors import bad_request
 from sgrt.server.logprobs import completion_logprobs
 from sgrt.server.output import Ending, ending_of
+from sgrt.server.prompt_scores import check_prompt_logprobs, prompt_infos, wire_prompt_logprobs
 from sgrt.server.replies import Reply, event, json_reply, stream_reply
 from sgrt.server.sampling import check_token_ids, sampling_params
 from sgrt.server.service import Service, Ticket
@@ -21,7 +21,7 @@ from sgrt.server.structured import Wanted, wanted_output
 from sgrt.server.usage import UsageSum
 from sgrt.server.validation import check_stream_options, ignored_header, parse
 from sgrt.server.wire.completions import CompletionRequest
-from sgrt_frontend.call import Call, Chunk, SamplingParams, TokenInfo, TokenLogprob
+from sgrt_frontend.call import Call, Chunk, SamplingParams, TokenInfo
 
 
 async def completions(service: Service, incoming: Incoming) -> Reply:
@@ -39,11 +39,12 @@ async def completions(service: Service, incoming: Incoming) -> Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prompt:
-    """A prompt, and what of it is repeated in the answer."""
+    """A prompt, and what of it is repeated in the answer; `scored` where its own log-probabilities are wanted."""
 
     token_ids: tuple[int, ...]
     echo: str = ""
     infos: tuple[TokenInfo, ...] = ()
+    scored: tuple[TokenInfo, ...] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,6 +134,7 @@ class _Answer:
                     yield number * n + chunk.index, self._piece(number, chunk)
 
     def _piece(self, number: int, chunk: Chunk) -> _Choice:
+        self.usage.note_cached(chunk.cached_tokens, prompt=number)
         if chunk.finish is not None:
             self.usage.add(chunk.finish.usage, index=chunk.index, prompt=number)
         else:
@@ -188,6 +190,9 @@ class _Answer:
         if self.request.return_token_ids:
             body["token_ids"] = choice.token_ids
             body["prompt_token_ids"] = list(self.prompts[index // self.sampling.n].token_ids)
+        scored = self.prompts[index // self.sampling.n].scored
+        if scored is not None:
+            body["prompt_logprobs"] = wire_prompt_logprobs(scored, self.service.token_bytes)
         return body
 
 
@@ -196,11 +201,7 @@ async def _prepare(service: Service, request: CompletionRequest, caller: Caller)
     model = service.check_model(request.model)
     if request.logprobs is not None and request.logprobs > limits.top_logprobs:
         raise bad_request(f"logprobs: at most {limits.top_logprobs} are given", param="logprobs")
-    if request.echo and request.logprobs:
-        raise bad_request(
-            "echo gives the log-probability of each prompt token but no alternatives; use logprobs: 0",
-            param="logprobs",
-        )
+    check_prompt_logprobs(request.prompt_logprobs, is_stream=bool(request.stream), limit=limits.top_logprobs)
     wanted = wanted_output(request, limits)
     max_tokens = service.config.completion_max_tokens if request.max_tokens is None else request.max_tokens
     shortened = service.shortened(max_tokens, is_constrained=wanted is not None)
@@ -217,7 +218,8 @@ async def _prepare(service: Service, request: CompletionRequest, caller: Caller)
             f"prompts x n is {len(token_lists) * sampling.n}; at most {limits.sequences} outputs a request",
             param="n",
         )
-    prompts = [await _prompt(service, request, token_ids) for token_ids in token_lists]
+    cache_salt = caller.salt + (request.cache_salt or "")
+    prompts = [await _prompt(service, request, token_ids, cache_salt) for token_ids in token_lists]
     return _Answer(
         service=service,
         request=request,
@@ -256,18 +258,24 @@ async def _token_lists(service: Service, request: CompletionRequest) -> list[tup
     ]
 
 
-async def _prompt(service: Service, request: CompletionRequest, token_ids: tuple[int, ...]) -> _Prompt:
-    if not request.echo:
-        return _Prompt(token_ids=token_ids)
-    echo = service.backend.decode(token_ids)
-    if request.logprobs is None:
+async def _prompt(
+    service: Service, request: CompletionRequest, token_ids: tuple[int, ...], cache_salt: str
+) -> _Prompt:
+    echo = service.backend.decode(token_ids) if request.echo else ""
+    echoed = request.logprobs if request.echo else None
+    wanted = request.prompt_logprobs
+    if echoed is None and wanted is None:
         return _Prompt(token_ids=token_ids, echo=echo)
-    logprobs = [math.nan] * min(1, len(token_ids))  # nothing precedes the first token
-    if len(token_ids) > 1:
-        scores = await service.backend.score(token_ids[:1], [token_ids[1:]])
-        logprobs += scores[0].logprobs
-    infos = tuple(
-        TokenInfo(chosen=TokenLogprob(token_id=token_id, logprob=logprob))
-        for token_id, logprob in zip(token_ids, logprobs, strict=True)
+    infos = await prompt_infos(
+        service,
+        token_ids,
+        top=max(echoed or 0, wanted or 0),
+        cache_salt=cache_salt,
+        param="logprobs" if wanted is None else "prompt_logprobs",
     )
-    return _Prompt(token_ids=token_ids, echo=echo, infos=infos)
+    return _Prompt(
+        token_ids=token_ids,
+        echo=echo,
+        infos=() if echoed is None else tuple(replace(info, top=info.top[:echoed]) for info in infos),
+        scored=None if wanted is None else tuple(replace(info, top=info.top[:wanted]) for info in infos),
+    )

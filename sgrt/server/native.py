@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -9,6 +10,7 @@ from contextlib import aclosing
 from sgrt.backend.call_codec import (
     chunk_to_json,
     constraint_from_json,
+    plan_from_json,
     sampling_from_json,
     score_to_json,
 )
@@ -54,9 +56,17 @@ async def score(service: Service, incoming: Incoming) -> Reply:
         check_token_ids(tokens, vocabulary_tokens=size, param=f"continuations[{index}]")
         for index, tokens in enumerate(request.continuations)
     ]
+    if (request.top or 0) > limits.top_logprobs:
+        raise bad_request(f"top: at most {limits.top_logprobs} are given", param="top")
     num_tokens = len(prefix) + sum(map(len, continuations))
     with service.admission.admit(sequences=len(continuations), prompt_tokens=num_tokens):
-        scores = await service.backend.score(prefix, continuations)
+        scores = await service.score(
+            prefix,
+            continuations,
+            top=request.top or 0,
+            cache_salt=incoming.caller.salt + (request.cache_salt or ""),
+            param="top",
+        )
     return json_reply({"scores": [score_to_json(item) for item in scores]})
 
 
@@ -101,7 +111,9 @@ async def render(service: Service, incoming: Incoming) -> Reply:
     """A chat to tokens."""
     request = parse(RenderRequest, incoming.body)
     messages = [Message(role=Role(message.role), content=message.content) for message in request.messages]
-    token_ids = service.backend.render(messages, open_assistant=request.open_assistant)
+    token_ids = await asyncio.to_thread(
+        service.backend.render, messages, open_assistant=request.open_assistant
+    )
     return json_reply({"token_ids": list(token_ids)})
 
 
@@ -123,6 +135,7 @@ async def _call(service: Service, request: GenerateRequest, incoming: Incoming) 
         deadline_s=request.deadline_s or service.config.default_deadline_s,
         cache_salt=incoming.caller.salt + (request.cache_salt or ""),
         label=request.label or "",
+        plan=plan_from_json(request.plan),
     )
 
 
@@ -133,15 +146,17 @@ def _check_sampling(sampling: SamplingParams, limits: Limits, vocabulary_tokens:
         ("stop_token_ids", len(sampling.stop_token_ids), limits.stop_token_ids),
         ("logit_bias", len(sampling.logit_bias), limits.logit_bias),
         ("logprobs", sampling.logprobs or 0, limits.top_logprobs),
+        ("allowed_token_ids", len(sampling.allowed_token_ids), vocabulary_tokens),
     )
     for name, count, limit in counts:
         if count > limit:
             raise bad_request(f"sampling.{name}: {count} is over {limit}", param=f"sampling.{name}")
-    biased = [token_id for token_id, _ in sampling.logit_bias]
-    check_token_ids(biased, vocabulary_tokens=vocabulary_tokens, param="sampling.logit_bias")
-    check_token_ids(
-        list(sampling.stop_token_ids), vocabulary_tokens=vocabulary_tokens, param="sampling.stop_token_ids"
-    )
+    for name, token_ids in (
+        ("logit_bias", [token_id for token_id, _ in sampling.logit_bias]),
+        ("stop_token_ids", list(sampling.stop_token_ids)),
+        ("allowed_token_ids", list(sampling.allowed_token_ids)),
+    ):
+        check_token_ids(token_ids, vocabulary_tokens=vocabulary_tokens, param=f"sampling.{name}")
 
 
 async def _events(service: Service, call: Call, owner: str) -> AsyncGenerator[bytes]:

@@ -44,6 +44,8 @@ def sampling_params(
         include_stop=bool(request.include_stop_str_in_output),
         ignore_eos=bool(request.ignore_eos),
         logprobs=logprobs,
+        allowed_token_ids=_allowed_tokens(request.allowed_token_ids, vocabulary_tokens),
+        skip_special=request.skip_special_tokens is not False,
     )
 
 
@@ -86,6 +88,16 @@ def _stop_tokens(token_ids: list[int], limits: Limits, vocabulary_tokens: int) -
             f"stop_token_ids: at most {limits.stop_token_ids} ids are taken", param="stop_token_ids"
         )
     return check_token_ids(token_ids, vocabulary_tokens=vocabulary_tokens, param="stop_token_ids")
+
+
+def _allowed_tokens(token_ids: list[int] | None, vocabulary_tokens: int) -> tuple[int, ...]:
+    if token_ids is None:
+        return ()
+    if not token_ids or len(token_ids) > vocabulary_tokens:
+        raise bad_request(
+            f"allowed_token_ids: 1 to {vocabulary_tokens} ids are taken", param="allowed_token_ids"
+        )
+    return check_token_ids(token_ids, vocabulary_tokens=vocabulary_tokens, param="allowed_token_ids")
 
 
 def _logit_bias(

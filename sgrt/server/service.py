@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Protocol, runtime_checkable
 
@@ -14,15 +14,16 @@ from sgrt.errors import DeadlineExceeded
 from sgrt.server.admission import Admission
 from sgrt.server.auth import Gatekeeper
 from sgrt.server.config import ServerConfig
-from sgrt.server.errors import ApiError, from_exception
+from sgrt.server.errors import ApiError, bad_request, from_exception
 from sgrt.server.marks import Marks
 from sgrt.server.metrics import ServerMetrics
+from sgrt.server.output_clock import OutputClock
 from sgrt.server.prompts import Renderer, template_of
 from sgrt.server.response_store import ResponseStore
 from sgrt.server.sessions import SessionStore
 from sgrt.server.tool_setup import choose_format, has_reasoning
 from sgrt_frontend.backend import Backend
-from sgrt_frontend.call import Call, Chunk, Finish, StopReason
+from sgrt_frontend.call import Call, Chunk, Score, StopReason
 
 _INLINE_CHARS = 512  # shorter texts are encoded faster than a thread is reached
 
@@ -51,6 +52,17 @@ class HasPrefixCache(Protocol):
 
     async def flush_cache(self) -> int:
         """Drop what nobody uses; returns how many tokens were dropped."""
+        ...
+
+
+@runtime_checkable
+class ScoresAlternatives(Protocol):
+    """A backend that gives alternatives with scores, and parts the caches of tenants when it scores."""
+
+    async def score_alternatives(
+        self, prefix: Sequence[int], continuations: Sequence[Sequence[int]], *, top: int, cache_salt: str
+    ) -> list[Score]:
+        """As `Backend.score`, with the `top` best tokens at each place."""
         ...
 
 
@@ -117,7 +129,7 @@ class Service:
         Raises:
             ApiError: the backend refused or failed.
         """
-        clock, started = _OutputClock(self.metrics, self.clock), self.clock()
+        clock, started = OutputClock(self.metrics, self.clock, prompt_tokens=len(call.prompt)), self.clock()
         self.metrics.running.add(1)
         if call.constraint is not None:
             self.metrics.constrained.add(kind=type(call.constraint).__name__)
@@ -139,8 +151,33 @@ class Service:
                 self.metrics.rejections.add(reason=refusal.code or "overloaded")
             raise refusal from error
         finally:
+            clock.close(StopReason.STOP_STRING if ticket.is_answered else StopReason.CANCELLED)
             self.metrics.running.add(-1)
             self.metrics.end_to_end.observe(self.clock() - started)
+
+    async def score(
+        self,
+        prefix: Sequence[int],
+        continuations: Sequence[Sequence[int]],
+        *,
+        cache_salt: str,
+        top: int = 0,
+        param: str = "logprobs",
+    ) -> list[Score]:
+        """Scores, with the `top` best tokens at each place. `param` is the request field that asked for them.
+
+        Raises:
+            ApiError: alternatives are asked for, and the backend gives none.
+        """
+        if isinstance(self.backend, ScoresAlternatives):
+            return await self.backend.score_alternatives(
+                prefix, continuations, top=top, cache_salt=cache_salt
+            )
+        if top:
+            raise bad_request(
+                f"this backend gives log-probabilities but no alternatives; use {param}: 0", param=param
+            )
+        return await self.backend.score(prefix, continuations)
 
     def shortened(self, max_tokens: int | None, *, is_constrained: bool) -> int | None:
         """The cap on an answer under load, where the server was told to shorten and is more than half full.
@@ -191,6 +228,7 @@ class Ticket:
     def __init__(self, *, request_id: str, owner: str) -> None:
         self.request_id = request_id
         self.owner = owner
+        self.is_answered = False  # the reader has all it wanted, and leaves the rest
         self._aborted = asyncio.Event()
 
     def abort(self) -> None:
@@ -237,56 +275,6 @@ def _is_late(chunk: Chunk) -> bool:
 
 async def _next(chunks: AsyncIterator[Chunk]) -> Chunk:
     return await anext(chunks)
-
-
-class _OutputClock:
-    """Times and counts the chunks of one call."""
-
-    def __init__(self, metrics: ServerMetrics, clock: Callable[[], float]) -> None:
-        self._metrics = metrics
-        self._clock = clock
-        self._started = clock()
-        self._last: dict[int, float] = {}
-        self._first: dict[int, float] = {}
-        self._has_prompt = False
-
-    @property
-    def has_tokens(self) -> bool:
-        """Whether any output has begun."""
-        return bool(self._first)
-
-    def note(self, chunk: Chunk) -> None:
-        """Count one chunk."""
-        now, index = self._clock(), chunk.index
-        if chunk.token_ids:
-            if index in self._last:
-                self._metrics.next_tokens(len(chunk.token_ids), now - self._last[index])
-            else:
-                self._first[index] = now
-                self._metrics.first_token(now - self._started)
-            self._last[index] = now
-            self._metrics.tokens(len(chunk.token_ids))
-        if chunk.finish is not None:
-            self._finish(index, chunk.finish)
-
-    def _finish(self, index: int, finish: Finish) -> None:
-        metrics, usage = self._metrics, finish.usage
-        metrics.success.add(finished_reason=finish.reason.value)
-        metrics.output_length.observe(usage.output_tokens)
-        metrics.forced_tokens.add(usage.forced_tokens)
-        if index in self._first and usage.output_tokens > 1:
-            seconds = self._last[index] - self._first[index]
-            metrics.per_token.observe(seconds / (usage.output_tokens - 1))
-        if not self._has_prompt:
-            self._has_prompt = True
-            metrics.prompt_length.observe(usage.prompt_tokens)
-            metrics.prompt_tokens.add(usage.prompt_tokens)
-            metrics.prefix_queries.add(usage.prompt_tokens)
-        elif usage.cached_tokens == 0:
-            return
-        metrics.cached_tokens.add(usage.cached_tokens)
-        metrics.prefix_hits.add(usage.cached_tokens)
-        metrics.shared_tokens.add(usage.cached_tokens)
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ class UsageSum:
     def add(self, usage: Usage, *, index: int, prompt: int = 0) -> None:
         """Count output `index` of prompt number `prompt`."""
         self._prompts[prompt] = usage.prompt_tokens
-        self._cached.setdefault(prompt, usage.cached_tokens)
+        self.note_cached(usage.cached_tokens, prompt=prompt)
         self._outputs[prompt, index] = usage.output_tokens
 
     def note_tokens(self, count: int, *, index: int, prompt: int = 0) -> None:
@@ -30,6 +30,11 @@ class UsageSum:
     def note_prompt(self, tokens: int, *, prompt: int = 0) -> None:
         """Count a prompt before any of its outputs has finished."""
         self._prompts.setdefault(prompt, tokens)
+
+    def note_cached(self, tokens: int | None, *, prompt: int = 0) -> None:
+        """Count what of a prompt came from the cache, as its first output found it."""
+        if tokens is not None:
+            self._cached.setdefault(prompt, tokens)
 
     @property
     def prompt_tokens(self) -> int:

@@ -27,9 +27,9 @@ IGNORED = frozenset(
     }
 )  # fmt: skip
 
-# Fields that change what comes back, with the values that change nothing.
+# Fields that change what comes back, with the values that change nothing. Some routes have a few of them.
 _REFUSED: dict[str, tuple[JsonValue, ...]] = {
-    "allowed_token_ids": (None, []),
+    "allowed_token_ids": (None,),
     "audio": (None,),
     "chat_template": (None,),
     "custom_logit_processor": (None,),
@@ -55,7 +55,7 @@ _REFUSED: dict[str, tuple[JsonValue, ...]] = {
     "mm_processor_kwargs": (None, {}),
     "no_stop_trim": (None, False),
     "prompt_embeds": (None,),
-    "prompt_logprobs": (None, 0),
+    "prompt_logprobs": (None,),
     "regex": (None,),
     "repetition_detection": (None,),
     "samplers": (None, []),
@@ -169,7 +169,10 @@ class SamplingFields(Wire):
     stop: str | list[str] | None = None
     stop_token_ids: list[int] | None = None
     include_stop_str_in_output: bool | None = None
+    allowed_token_ids: list[int] | None = None
     bad_words: list[str] | None = None
+    skip_special_tokens: bool | None = None
+    prompt_logprobs: Annotated[int | None, Field(ge=0)] = None
     ignore_eos: bool | None = None
     max_tokens: Annotated[int | None, Field(ge=0)] = None
     min_tokens: Annotated[int | None, Field(ge=0)] = None

@@ -26,14 +26,17 @@ class GenerateRequest(StrictWire):
     deadline_s: Annotated[float | None, Field(gt=0, le=86400)] = None
     cache_salt: Annotated[str | None, Field(max_length=128)] = None
     label: Annotated[str | None, Field(max_length=256)] = None
+    plan: JsonObject | None = None
     stream: bool | None = None
 
 
 class ScoreRequest(StrictWire):
-    """Log-probabilities of continuations after one prefix."""
+    """Log-probabilities of continuations after one prefix, with the `top` best tokens at each place."""
 
     prefix: list[int]
     continuations: Annotated[list[list[int]], Field(min_length=1)]
+    top: Annotated[int | None, Field(ge=0)] = None
+    cache_salt: Annotated[str | None, Field(max_length=128)] = None
 
 
 class EncodeRequest(StrictWire):
