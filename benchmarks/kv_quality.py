@@ -1,21 +1,28 @@
 """What a quantized KV cache costs in quality: teacher-forced, against the same model with a float32 cache.
 
     python benchmarks/kv_quality.py MODEL [--texts FILE ...] [--tokens N] [--dtypes bf16 int8 fp8_e4m3]
+    python benchmarks/kv_quality.py MODEL --variants [--max-kl int8=2.5e-4 fp8_e4m3=4e-3]
 
 Every text is read in one pass of N tokens, each query its own page exact and earlier pages sealed. Reported: the
 mean and 99th percentile of the Kullback-Leibler divergence per token (nats, float32 || test), how often the most
-probable token stays the same, and perplexity. `--scale-keys` and `--outlier-pair` change the model without changing
-its function: keys (or one rotary pair of their channels) times a factor, queries divided by it.
+probable token stays the same, and perplexity. `--variants` also measures the same model written differently: all
+keys times 100, or one rotary pair of their channels times 64, and queries divided by it. A cache whose scales are
+measured from what it holds does not notice the first, and hardly the second. `--max-kl` makes the status say whether
+the bars are kept. `--scale-keys` and `--outlier-pair` measure another such variant alone.
 Weights and arithmetic are float32 throughout; the exact pages are bfloat16, as they are for a GGUF.
 """
 
 from __future__ import annotations
 
 import argparse
+import builtins
+import difflib
+import inspect
 import json
 import json.decoder
 import pydoc_data.topics
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,12 +39,15 @@ from sgrt_kernels.layout import PagedLayer, PageSeals, PageShape, exact_layer, s
 
 SEALED = {"int8": torch.int8, "fp8_e4m3": torch.float8_e4m3fn}
 EXACT = {"float32": torch.float32, "bf16": torch.bfloat16}
+_OUTLIER_PAIR = 3
+_LARGEST_GROWTH = 2.0  # of the divergence, where only the scale of keys is another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
     """One cache dtype on one set of texts."""
 
+    model: str  # as it is, or which variant
     dtype: str
     tokens: int
     mean_kl: float
@@ -105,7 +115,7 @@ def scale_keys(model: Decoder, factor: float, pair: int | None) -> None:
 
 
 def measure(
-    model: Decoder, texts: Sequence[Sequence[int]], dtypes: Sequence[str], page_tokens: int
+    model: Decoder, name: str, texts: Sequence[Sequence[int]], dtypes: Sequence[str], page_tokens: int
 ) -> list[Quality]:
     """Qualities of `dtypes`, in their order."""
     divergences: dict[str, list[Tensor]] = {dtype: [] for dtype in dtypes}
@@ -127,6 +137,7 @@ def measure(
         perplexity = float(torch.cat(losses[dtype]).mean().exp())
         qualities.append(
             Quality(
+                model=name,
                 dtype=dtype,
                 tokens=len(divergence),
                 mean_kl=float(divergence.mean()),
@@ -140,9 +151,10 @@ def measure(
 
 
 def default_texts() -> list[str]:
-    """Prose and code that every Python has."""
+    """Four texts that every Python has: two of prose, two of code."""
     topics = "\n".join(pydoc_data.topics.topics[name] for name in sorted(pydoc_data.topics.topics))
-    return [topics, Path(json.decoder.__file__).read_text(encoding="utf-8")]
+    docs = "\n\n".join(getattr(builtins, name).__doc__ or "" for name in sorted(dir(builtins)))
+    return [topics, docs, inspect.getsource(json.decoder), inspect.getsource(difflib)]
 
 
 def arguments() -> argparse.Namespace:
@@ -160,13 +172,48 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--scale-keys", type=float, default=1.0)
     parser.add_argument("--outlier-pair", type=int, help="with --scale-keys: this rotary pair alone")
+    parser.add_argument("--variants", action="store_true", help="also keys times 100, and a pair times 64")
+    parser.add_argument(
+        "--max-kl", nargs="*", type=_bar, default=[], metavar="DTYPE=KL", help="fail where the mean is larger"
+    )
     parser.add_argument("--out", type=Path, help="also write the table as JSON")
     return parser.parse_args()
 
 
+def _bar(text: str) -> tuple[str, float]:
+    dtype, _, bar = text.partition("=")
+    return dtype, float(bar)
+
+
+def variants(model: Decoder) -> Iterator[str]:
+    """Rewrite the model in place, one variant after the other; yields their names. The model as it was comes first."""
+    yield "as it is"
+    scale_keys(model, 100.0, None)
+    yield "keys x 100"
+    scale_keys(model, 0.01, None)
+    scale_keys(model, 64.0, _OUTLIER_PAIR)
+    yield f"pair {_OUTLIER_PAIR} x 64"
+    scale_keys(model, 1 / 64.0, _OUTLIER_PAIR)
+
+
+def broken_bars(qualities: Sequence[Quality], max_kl: Mapping[str, float]) -> list[str]:
+    """What does not hold, in words."""
+    plain = {quality.dtype: quality for quality in qualities if quality.model == qualities[0].model}
+    broken = []
+    for quality in qualities:
+        before = plain[quality.dtype].mean_kl
+        if quality.mean_kl > max_kl.get(quality.dtype, quality.mean_kl):
+            broken.append(
+                f"{quality.dtype}, {quality.model}: {quality.mean_kl:.2e} > {max_kl[quality.dtype]:.2e}"
+            )
+        if quality.mean_kl > _LARGEST_GROWTH * before:
+            broken.append(f"{quality.dtype}, {quality.model}: {quality.mean_kl / before:.2f} times as it is")
+    return broken
+
+
 @torch.inference_mode()
-def main() -> None:
-    """Measure and print."""
+def main() -> int:
+    """Measure and print; 1 where a bar is broken."""
     options = arguments()
     checkpoint = open_checkpoint(options.model)
     tokenizer = Tokenizer(checkpoint.tokenizer_data)
@@ -175,18 +222,26 @@ def main() -> None:
         scale_keys(model, options.scale_keys, options.outlier_pair)
     texts = default_texts() + [path.read_text(encoding="utf-8") for path in options.texts]
     encoded = [tokenizer.encode(text[: options.tokens * 16])[: options.tokens] for text in texts]
-    qualities = measure(
-        model, encoded[:1] if options.only_first else encoded, options.dtypes, options.page_tokens
+    chosen = encoded[:1] if options.only_first else encoded
+    print(
+        f"{'model':12} {'cache':10} {'tokens':>6} {'mean KL':>9} {'p99 KL':>9} {'top-1':>7} {'perplexity':>11}"
     )
-    print(f"{'cache':10} {'tokens':>6} {'mean KL':>9} {'p99 KL':>9} {'top-1':>7} {'perplexity':>11}")
-    for quality in qualities:
-        print(
-            f"{quality.dtype:10} {quality.tokens:6} {quality.mean_kl:9.2e} {quality.p99_kl:9.2e} "
-            f"{quality.top1_agreement:7.2%} {quality.perplexity:11.4f} ({quality.perplexity_change:+.3%})"
-        )
+    qualities: list[Quality] = []
+    for name in variants(model) if options.variants else ["as it is"]:
+        for quality in measure(model, name, chosen, options.dtypes, options.page_tokens):
+            qualities.append(quality)
+            print(
+                f"{name:12} {quality.dtype:10} {quality.tokens:6} {quality.mean_kl:9.2e} {quality.p99_kl:9.2e} "
+                f"{quality.top1_agreement:7.2%} {quality.perplexity:11.4f} ({quality.perplexity_change:+.3%})",
+                flush=True,
+            )
     if options.out:
         options.out.write_text(json.dumps([asdict(quality) for quality in qualities], indent=2) + "\n")
+    broken = broken_bars(qualities, dict(options.max_kl))
+    for line in broken:
+        print(f"broken: {line}")
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

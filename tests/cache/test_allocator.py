@@ -36,6 +36,18 @@ def test_releasing_a_free_page_is_an_error() -> None:
         PageAllocator(1).release([0])
 
 
+def test_tail_pages_are_numbered_behind_the_others_and_never_mixed_with_them() -> None:
+    allocator = PageAllocator(3, 2)
+    tails, pages = allocator.allocate_tails(2), allocator.allocate(3)
+    assert (tails, pages) == ([3, 4], [0, 1, 2])
+    with pytest.raises(OutOfPages):
+        allocator.allocate_tails(1)
+    assert allocator.release([4, 1]) == 2
+    assert (allocator.num_free, allocator.num_free_tails) == (1, 1)
+    assert (allocator.allocate(1), allocator.allocate_tails(1)) == ([1], [4])
+    allocator.check_integrity()
+
+
 def test_an_empty_pool_is_refused() -> None:
     with pytest.raises(ValueError, match="num_pages"):
         PageAllocator(0)

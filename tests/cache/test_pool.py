@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
+import pytest
 import torch
 from torch import Tensor
 
@@ -9,6 +12,7 @@ from sgrt.cache.pool import KVPool, PoolShape
 from sgrt.engine.plan import PageCopy, Plan, Span
 from sgrt.engine.runner import ModelRunner
 from sgrt.model.batch import Batch
+from sgrt_kernels.layout import SEALED_DTYPES, SealedPages
 
 SHAPE = PoolShape(num_layers=2, num_pages=5, page_tokens=4, kv_heads=1, head_dim=2)
 
@@ -34,6 +38,38 @@ def test_copying_takes_the_first_tokens_of_a_page_in_every_layer() -> None:
     for layer in pool.layers:
         assert layer.keys[3, :, 0, 0].tolist() == [1.0, 1.0, 1.0, 0.0]
         assert layer.values[3, :, 0, 0].tolist() == [2.0, 2.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", SEALED_DTYPES, ids=str)
+def test_sealed_pages_lie_beside_exact_tail_pages(dtype: torch.dtype) -> None:
+    pool = KVPool(replace(SHAPE, num_tail_pages=3), dtype=torch.bfloat16, sealed_dtype=dtype)
+    (layer, _) = pool.layers
+    assert layer.sealed is not None
+    assert layer.keys.shape == (3, 4, 1, 2)
+    assert layer.sealed.keys.shape == (5, 4, 1, 2)
+    assert layer.sealed.values.dtype is dtype
+    layer.keys[1] = 1.0
+    pool.copy_pages([(6, 7, 2)])  # tail pages are numbered from 5 on
+    assert layer.keys[2, :, 0, 0].tolist() == [1.0, 1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("kv_heads", "head_dim"), [(3, 64), (2, 64), (8, 128), (1, 256)])
+def test_a_sealed_page_is_at_least_1_9_times_smaller_than_a_bfloat16_page(
+    kv_heads: int, head_dim: int
+) -> None:
+    shape = PoolShape(
+        num_layers=2, num_pages=40, page_tokens=32, kv_heads=kv_heads, head_dim=head_dim, num_tail_pages=6
+    )
+    exact = shape.bytes_per_token(torch.bfloat16) * shape.page_tokens
+    pool = KVPool(shape, dtype=torch.bfloat16, sealed_dtype=torch.int8)
+    assert exact / shape.sealed_page_bytes >= 1.9
+    stored = sum(_bytes_of(layer.sealed) + layer.keys.nbytes + layer.values.nbytes for layer in pool.layers)
+    assert pool.num_bytes == stored == 40 * shape.sealed_page_bytes + 6 * exact
+
+
+def _bytes_of(sealed: SealedPages | None) -> int:
+    assert sealed is not None
+    return sum(getattr(sealed, field.name).nbytes for field in fields(sealed))
 
 
 class Recorder:
@@ -64,3 +100,22 @@ def test_a_plan_becomes_a_ragged_batch() -> None:
     assert batch.page_table.tolist() == [[4, 2], [0, 3]]
     assert batch.logit_rows.tolist() == [0, 3]
     assert batch.layers is pool.layers
+    assert batch.seals is None
+
+
+def test_a_plan_over_sealed_pages_says_what_is_written_sealed_and_read() -> None:
+    model = Recorder()
+    pool = KVPool(replace(SHAPE, num_tail_pages=4), dtype=torch.float32, sealed_dtype=torch.int8)
+    runner = ModelRunner(model, pool, vocabulary_tokens=7)
+    decode = Span(tokens=[9], start=6, pages=[4], own_pages=[8], logits_from=0, prompt_tokens=3)
+    prefill = Span(
+        tokens=[6, 7, 8, 9, 6], start=3, pages=[0, 3], own_pages=[5, 7], logits_from=4, prompt_tokens=8
+    )
+    runner.run(Plan(spans=(decode, prefill)))
+    batch = model.batch
+    assert batch.slots.tolist() == [3 * 4 + 2, 0 * 4 + 3, 2 * 4, 2 * 4 + 1, 2 * 4 + 2, 2 * 4 + 3]
+    assert batch.page_table.tolist() == [[4, 0], [0, 3]]
+    assert batch.seals is not None
+    assert batch.seals.sources.tolist() == [0, 2]
+    assert batch.seals.targets.tolist() == [0, 3]
+    assert batch.seals.own_pages.tolist() == [[3, 0], [0, 2]]

@@ -271,6 +271,66 @@ TestTreeMachine = _TreeMachine.TestCase
 TestTreeMachine.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
 
 
+def _sealing_pool(num_pages: int = 16, num_tail_pages: int = 8) -> tuple[PageAllocator, RadixTree]:
+    allocator = PageAllocator(num_pages, num_tail_pages)
+    return allocator, RadixTree(allocator, page_tokens=4)
+
+
+def _finish(allocator: PageAllocator, tree: RadixTree, tokens: Sequence[int]) -> None:
+    """Put `tokens` into a tree over sealed pages, as a finished sequence would."""
+    pages = allocator.allocate(len(tokens) // 4)
+    tails = allocator.allocate_tails(1 if len(tokens) % 4 else 0)
+    tree.insert(pack_tokens(tokens), [*pages, *tails]).close()
+    allocator.release([*pages, *tails])
+    allocator.check_integrity()
+    tree.check_integrity()
+
+
+def test_a_sealed_page_matches_whole_or_not_at_all() -> None:
+    allocator, tree = _sealing_pool()
+    _finish(allocator, tree, range(12))
+    for length, matched in ((7, 4), (8, 8), (11, 8), (12, 12)):
+        assert tree.peek(pack_tokens(range(length))) == matched
+        with tree.match(pack_tokens(range(length))) as handle:
+            assert handle.num_tokens == matched
+            assert handle.partial is None
+
+
+def test_a_tail_stays_beside_the_sealed_page_that_continues_it() -> None:
+    allocator, tree = _sealing_pool()
+    _finish(allocator, tree, range(6))
+    _finish(allocator, tree, range(9))
+    assert tree.num_pages == 2
+    with tree.match(pack_tokens([0, 1, 2, 3, 4, 5, 99])) as handle:
+        assert handle.num_tokens == 6
+        assert handle.partial is not None
+        assert handle.partial.page >= allocator.num_pages
+    tree.check_integrity()
+
+
+def test_evicting_pages_takes_the_tails_on_the_way_and_tails_can_go_alone() -> None:
+    allocator, tree = _sealing_pool()
+    _finish(allocator, tree, range(6))
+    _finish(allocator, tree, [*range(4), 7])
+    assert tree.evict_tails(1) == 1
+    assert tree.peek(pack_tokens(range(6))) == 4
+    assert tree.num_evictable_pages == 1
+    assert tree.evict(1) == 1
+    assert (allocator.num_free, allocator.num_free_tails) == (16, 8)
+    tree.check_integrity()
+
+
+def test_no_lock_keeps_a_tail_whose_owner_went_on() -> None:
+    allocator, tree = _sealing_pool()
+    (page,), (tail,) = allocator.allocate(1), allocator.allocate_tails(1)
+    handle = tree.insert(pack_tokens(range(6)), [page, tail])
+    allocator.release([tail])  # the owner has sealed it
+    assert tree.evict_tails(1) == 1
+    handle.close()
+    allocator.release([page])
+    tree.check_integrity()
+
+
 def test_matching_inserting_and_evicting_stay_cheap() -> None:
     page_tokens, shared, length = 32, 2048, 2560
     allocator = PageAllocator(20_000)
