@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sgrt.engine.calibration import measure_cost as measure_cost
     from sgrt.engine.engine import Engine as Engine
     from sgrt.llm import LLM as LLM
     from sgrt.llm import SamplingParams as SamplingParams
@@ -111,6 +112,7 @@ _HOMES = {
     "PlanOptions": "sgrt_frontend.planning.plan",
     "ProgramPlan": "sgrt_frontend.planning.plan",
     "CostModel": "sgrt_frontend.planning.cost",
+    "measure_cost": "sgrt.engine.calibration",
     "Program": "sgrt_frontend.program",
     "function": "sgrt_frontend.program",
     "afirst_of": "sgrt_frontend.race",
@@ -188,6 +190,7 @@ __all__ = [
     "image",
     "load_trace",
     "mark",
+    "measure_cost",
     "react",
     "reasoning",
     "replay",

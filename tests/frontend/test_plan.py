@@ -378,7 +378,7 @@ def call(label: str, prompt: tuple[int, ...]) -> PlannedCall:
 
 
 def test_items_wait_for_a_free_place() -> None:
-    cost = CostModel(pass_s=1.0, prompt_token_s=0.0, output_token_s=0.0, context_token_s=0.0)
+    cost = CostModel(pass_s=1.0, prompt_token_s=0, output_token_s=0, prompt_context_s=0, output_context_s=0)
     items = [[call("s#0", (number, number))] for number in (1, 2, 3)]
 
     def seconds(concurrency: int) -> float:

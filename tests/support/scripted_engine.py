@@ -45,13 +45,14 @@ def scripted_engine(
     *,
     close: Callable[[], None] = lambda: None,
     num_pages: int = 256,
+    context_tokens: int = CONTEXT_TOKENS,
     settings: EngineSettings | None = None,
 ) -> Engine:
     """An engine that runs `script`, with integrity checks after every step."""
     merged: EngineSettings = {"checks_integrity": True, **(settings or {}), "num_pages": num_pages}
     config = EngineConfig(**merged)
     limits = resolve_limits(
-        config, model_context_tokens=CONTEXT_TOKENS, bytes_per_token=8, available_bytes=1 << 30
+        config, model_context_tokens=context_tokens, bytes_per_token=8, available_bytes=1 << 30
     )
     runner = ScriptedRunner(
         script, vocabulary_tokens=VOCABULARY, num_pages=num_pages, page_tokens=config.page_tokens

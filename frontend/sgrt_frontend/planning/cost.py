@@ -12,27 +12,35 @@ class CostModel:
     """Seconds of a forward pass: `pass_s`, and so much more for each token and each token it attends to.
 
     A pass computes prompt tokens and one token of every sequence that generates; the two differ, because many
-    tokens of one prompt share the reading of weights and of context. `sgrt.measure_cost(engine)` measures the four
+    tokens of one prompt share the reading of weights and of context. `sgrt.measure_cost(engine)` measures the
     rates; the defaults are those of a small model on two cores of a laptop.
     """
 
-    pass_s: float = 0.011
-    prompt_token_s: float = 0.0009
-    output_token_s: float = 0.0016
-    context_token_s: float = 2.5e-7
+    pass_s: float = 0.0035
+    prompt_token_s: float = 0.0004
+    output_token_s: float = 0.00055
+    prompt_context_s: float = 5e-7
+    output_context_s: float = 5e-7
 
     def __post_init__(self) -> None:
-        for name in ("pass_s", "prompt_token_s", "output_token_s", "context_token_s"):
+        for name in ("pass_s", "prompt_token_s", "output_token_s", "prompt_context_s", "output_context_s"):
             if getattr(self, name) < 0:
                 raise InvalidRequest(f"{name}: must be at least 0", param=name)
 
     def seconds(
-        self, *, prompt_tokens: int, output_tokens: int, attended_tokens: int, passes: int = 1
+        self,
+        *,
+        passes: int,
+        prompt_tokens: int = 0,
+        output_tokens: int = 0,
+        prompt_context: int = 0,
+        output_context: int = 0,
     ) -> float:
-        """How long passes take that compute these tokens, which attend to so many tokens together."""
+        """How long passes take that compute these tokens; contexts add up what the tokens of a kind attend to."""
         return (
             passes * self.pass_s
             + prompt_tokens * self.prompt_token_s
             + output_tokens * self.output_token_s
-            + attended_tokens * self.context_token_s
+            + prompt_context * self.prompt_context_s
+            + output_context * self.output_context_s
         )

@@ -35,7 +35,7 @@ def remaining_seconds(
     for call in reversed(calls):  # a call stands behind those whose output it needs
         new = max((place + 1 for place, token in enumerate(call.prompt) if token < 0), default=0)
         output = size(call.output)
-        own = cost.seconds(prompt_tokens=0, output_tokens=output, attended_tokens=0, passes=1 + output)
+        own = cost.seconds(passes=1 + output, output_tokens=output)
         total = own + behind.get(call.label, 0.0)
         urgency[call.label] = 2.0 ** round(math.log2(total)) if total > 0 else 0.0
         prompt = size(call.prompt[new:]) * cost.prompt_token_s

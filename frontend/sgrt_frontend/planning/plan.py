@@ -148,6 +148,29 @@ class ProgramPlan:
         low, high = sorted((self.short.seconds, self.long.seconds))
         return low, high
 
+    def with_outputs(self, lengths: Mapping[tuple[int, str], int]) -> Simulation:
+        """The plan once output lengths are known: tokens by (item number, call label), as in a trace.
+
+        Raises:
+            InvalidRequest: the plan is not static.
+        """
+        if not self.is_static:
+            raise InvalidRequest(
+                "lengths: only a static plan has one outcome for given lengths", param="lengths"
+            )
+        sizes: dict[int, int] = {}
+        for item, (path,) in enumerate(self.items):
+            for call in path.calls:
+                length = lengths.get((item, call.label))
+                if length is None or not call.output:
+                    continue
+                last = (
+                    1 if len(call.output) > 1 and length > 0 else 0
+                )  # the last token of a generation is a run of its own
+                sizes |= dict(zip([-token for token in call.output], [length - last, last], strict=False))
+        units = self.units.fixed(sizes)
+        return _simulated([(paths, True) for paths in self.items], units, self.options, is_long=True)
+
     @property
     def longest_path(self) -> tuple[str, ...]:
         """The labels of the calls that the end waits for, oldest first, outputs at their longest."""

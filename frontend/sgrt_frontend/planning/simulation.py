@@ -311,17 +311,19 @@ class _Simulator:
                     self._end(sequence)
 
     def _pass_time(self, works: Sequence[tuple[_Sequence, int]], passes: int) -> None:
-        outputs = sum(1 for sequence, _ in works if sequence.is_decoding)
-        tokens = sum(count for _, count in works)
-        attended = sum(
-            count * passes * (sequence.computed + (count * passes + 1) // 2) for sequence, count in works
-        )
+        tokens, contexts = [0, 0], [0, 0]
+        for sequence, count in works:
+            kind = 1 if sequence.is_decoding else 0
+            computed = count * passes
+            tokens[kind] += computed
+            contexts[kind] += computed * (sequence.computed + (computed + 1) // 2)
         self.passes += passes
         self.now_s += self._machine.cost.seconds(
-            prompt_tokens=(tokens - outputs) * passes,
-            output_tokens=outputs * passes,
-            attended_tokens=attended,
             passes=passes,
+            prompt_tokens=tokens[0],
+            output_tokens=tokens[1],
+            prompt_context=contexts[0],
+            output_context=contexts[1],
         )
 
     def _admit(self, works: list[tuple[_Sequence, int]], budget: int) -> int:

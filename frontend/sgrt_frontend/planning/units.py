@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -52,6 +53,16 @@ class Units:
             made = Unit(kind=UnitKind.TEXT, low=low, high=2 * unit.high + 4, producer=unit.producer)
             self._as_text[number] = self.add(made)
         return self._as_text[number]
+
+    def fixed(self, sizes: Mapping[int, int]) -> Units:
+        """The same runs, those named with a size that is known by now; their texts are about as long."""
+        known = Units()
+        known._units, known._as_text = list(self._units), dict(self._as_text)
+        for number, size in sizes.items():
+            for place in (number, self._as_text.get(number)):
+                if place is not None:
+                    known._units[place - 1] = replace(self[place], low=size, high=size)
+        return known
 
     def size(self, tokens: tuple[int, ...]) -> Bounds:
         """The bounds of a sequence's length."""

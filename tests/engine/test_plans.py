@@ -1,0 +1,100 @@
+"""The engine runs batches by their plan: what the plan says about tokens and pages is what happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from scripted_engine import scripted_engine, tokenizer
+
+import sgrt
+from sgrt.engine.core import EngineCore
+from sgrt.engine.engine import Engine
+from sgrt.engine.loop import EngineLoop
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+CONTEXT = 16_384
+A = tokenizer().encode("a")[0]
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import programs  # type: ignore[import-not-found]  # noqa: PLC0415 - lies beside the package
+
+    found: ModuleType = programs
+    return found
+
+
+def rambling(prompt: Sequence[int], output: Sequence[int]) -> Mapping[int, float]:
+    """Letters without end, others after every prompt."""
+    return {A + hash((len(prompt), *prompt[-16:], *output[-1:])) % 26: 30.0}
+
+
+class Lockstep:
+    """Lets everything on a loop settle before each step of the engine, so that a run has one outcome."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._loop = loop
+        self._loops: dict[int, EngineLoop] = {}
+        step = EngineCore.step
+
+        def settled(core: EngineCore, now_s: float) -> bool:
+            asyncio.run_coroutine_threadsafe(settle(), loop).result()
+            commands = self._loops[id(core)]._commands
+            while not commands.empty():
+                commands.get().run()
+            return step(core, now_s)
+
+        monkeypatch.setattr(EngineCore, "step", settled)
+
+    def follow(self, engine: Engine) -> None:
+        self._loops[id(engine._loop._core)] = engine._loop
+
+
+async def settle() -> None:
+    for _ in range(60):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    made = asyncio.new_event_loop()
+    yield made
+    made.close()
+
+
+NAMES = (
+    "mmlu react generative_agents tree_of_thought_deep tree_of_thought_wide skeleton branch_solve_merge "
+    "multi_turn_short multi_turn_long rag in_batch"
+)
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_a_batch_computes_little_more_than_the_optimum_in_the_pages_of_its_plan(
+    name: str, programs: ModuleType, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = next(build for build in programs.WORKLOADS if build.__name__ == name)
+    workload = build(programs.Scale(items=0.1, outputs=0.15))
+    options = sgrt.PlanOptions(concurrency=workload.concurrency)
+    with scripted_engine(rambling, num_pages=1, context_tokens=CONTEXT) as engine:
+        plan = workload.program.on(engine).plan_batch(workload.items, options)
+    pool = -(-plan.peak_pages.high * 6 // 5)
+    lockstep = Lockstep(loop, monkeypatch)
+    with scripted_engine(
+        rambling, num_pages=pool, context_tokens=CONTEXT, settings={"checks_integrity": False}
+    ) as engine:
+        lockstep.follow(engine)
+        batch = workload.program.on(engine).with_options(seed=7)
+        states = loop.run_until_complete(batch.arun_batch(workload.items, concurrency=workload.concurrency))
+        counters = engine.counters
+    traces = [state.trace for state in states]
+    prompt_tokens = sgrt.total_usage(states).prompt_tokens
+    excess = counters.computed_prompt_tokens - programs.unshared_tokens(traces)
+    planned = plan.with_outputs(programs.output_lengths(traces))
+    assert 0 <= excess <= 0.02 * prompt_tokens
+    assert abs(counters.peak_pages_needed - planned.peak_pages) <= max(2, 0.05 * planned.peak_pages)
+    assert counters.preemptions == 0
