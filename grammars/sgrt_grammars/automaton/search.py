@@ -49,6 +49,7 @@ class RegisterSearch:
             self._count_rule, _known_count, _store_count, meter, is_success_final=False
         )
         self._visible: dict[int, bool] = {}
+        self._open_scopes: set[int] = set()
         self._at_head: Fixpoint[bool] = Fixpoint(
             self._head_rule, self._known_tight, self._store_tight, meter, is_success_final=True
         )
@@ -59,7 +60,19 @@ class RegisterSearch:
         completions.holds_alone = lambda node, symbols: self._holds(Thread(node, NO_REGISTERS), symbols, b"")
 
     def _is_satisfiable_scope(self, node: Node) -> bool:
-        return not self.is_tight(node.parts[0]) or self.complete(node.parts[0], NO_REGISTERS, b"") is not None
+        """Whether the body of a scope, which is alive, has a text in which nothing is twice.
+
+        A scope within itself is taken for one that has: what is asked is whether the outer one can be completed
+        at all, and that does not go round in circles.
+        """
+        if node.index in self._open_scopes:
+            return True
+        self._open_scopes.add(node.index)
+        try:
+            body = node.parts[0]
+            return not self.is_tight(body) or self.complete(body, NO_REGISTERS, b"") is not None
+        finally:
+            self._open_scopes.discard(node.index)
 
     def is_live(self, thread: Thread, text: bytes | bytearray) -> bool:
         """Whether anything can follow in `thread`, whose past is `text`."""

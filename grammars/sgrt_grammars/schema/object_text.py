@@ -349,5 +349,4 @@ def key_spaces(shape: ObjectShape) -> list[KeySpace]:
             for one in spaces
             for part, more in ((keys, value), (outside(keys), ALWAYS))
         ]
-        spaces = [one for one in spaces if one.keys != NO_TEXT]
-    return [one for one in spaces if one.value != NEVER]
+    return [one for one in spaces if one.keys != NO_TEXT and one.value != NEVER]

@@ -80,10 +80,7 @@ bool Machine::decide_alive(Id root) {
             }
             continue;
         }
-        if (result == 1 && n.kind == SCOPE && tightness(n.a) != LOOSE) {
-            std::vector<int32_t> symbols;
-            result = find_completion({n.a, nullptr}, {}, symbols);
-        }
+        if (result == 1 && n.kind == SCOPE) result = is_satisfiable_scope(frame.id);
         const Frame done = frame;
         stack.pop_back();
         const int32_t depth = int32_t(stack.size());
@@ -99,6 +96,21 @@ bool Machine::decide_alive(Id root) {
         value = result;
     }
     return node(root).alive == 1;
+}
+
+// Whether the body, which is alive, has a text in which nothing is twice. A scope within itself is taken for one that
+// has: what is asked is whether the outer one can be completed at all, and that does not go round in circles.
+bool Machine::is_satisfiable_scope(Id scope) {
+    if (std::find(open_scopes.begin(), open_scopes.end(), scope) != open_scopes.end()) return true;
+    struct Opened {
+        std::vector<Id>& scopes;
+        ~Opened() { scopes.pop_back(); }
+    };
+    open_scopes.push_back(scope);
+    const Opened opened{open_scopes};
+    const Id body = node(scope).a;
+    std::vector<int32_t> symbols;
+    return tightness(body) == LOOSE || find_completion({body, nullptr}, {}, symbols);
 }
 
 // Search the derivatives of a regular node for one that accepts.

@@ -226,6 +226,8 @@ private:
     int32_t refined(int32_t left, int32_t right);
 
     bool decide_alive(Id id);
+    bool is_satisfiable_scope(Id scope);
+    std::vector<Id> open_scopes;    // whose satisfiability is being decided
     int leaf_alive(Id id);
     bool explore(Id id);
 
