@@ -118,6 +118,21 @@ class Engine:
         """The runner, tokenizer, template and limits in use."""
         return self._parts
 
+    def settings(self) -> Mapping[str, str | int]:
+        """What was set, and what the automatic settings became."""
+        config, limits = self.config, self._parts.limits
+        return {
+            "compute": config.compute,
+            "device": config.device,
+            "kv_cache_dtype": config.kv_cache_dtype,
+            "kv_pages": limits.num_pages,
+            "kv_tail_pages": limits.num_tail_pages,
+            "page_tokens": limits.page_tokens,
+            "max_running": limits.max_running,
+            "step_tokens": limits.step_tokens,
+            "loaded": self._parts.summary,
+        }
+
     def is_healthy(self) -> bool:
         """Whether calls can be served."""
         return self._loop.is_alive

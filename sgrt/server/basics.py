@@ -11,7 +11,7 @@ from sgrt.server.errors import ApiError, bad_request
 from sgrt.server.registry import CONTENT_TYPE
 from sgrt.server.replies import Reply, TextReply, json_reply
 from sgrt.server.sampling import check_token_ids
-from sgrt.server.service import HasHealth, HasPrefixCache, Service
+from sgrt.server.service import HasHealth, HasPrefixCache, HasSettings, Service
 from sgrt.server.tool_setup import ToolMode, ToolSetup
 from sgrt.server.validation import ignored_header, parse
 from sgrt.server.wire.chat import ChatMessage, ChatRequest
@@ -86,6 +86,7 @@ async def server_info(service: Service, incoming: Incoming) -> Reply:
             "vocabulary_tokens": description.vocabulary_tokens,
             "has_chat_template": description.has_chat_template,
             "tool_format": service.tool_format_name,
+            "engine": dict(service.backend.settings()) if isinstance(service.backend, HasSettings) else {},
             "limits": limits,
             "inflight_requests": service.admission.num_requests,
             "inflight_sequences": service.admission.num_sequences,

@@ -56,6 +56,15 @@ class HasPrefixCache(Protocol):
 
 
 @runtime_checkable
+class HasSettings(Protocol):
+    """A backend that says how it is set up."""
+
+    def settings(self) -> Mapping[str, str | int]:
+        """Names and values, automatic ones resolved."""
+        ...
+
+
+@runtime_checkable
 class ScoresAlternatives(Protocol):
     """A backend that gives alternatives with scores, and parts the caches of tenants when it scores."""
 
@@ -70,15 +79,25 @@ class Service:
     """One server's shared state. Handlers get it whole; only its parts change."""
 
     def __init__(
-        self, backend: Backend, config: ServerConfig, clock: Callable[[], float] = time.monotonic
+        self,
+        backend: Backend,
+        config: ServerConfig,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        stands_in_for: Service | None = None,
     ) -> None:
+        """With `stands_in_for` this is another model of the same server: counts, limits and stores are shared, and
+        requests may name the model that it answers for.
+        """
         self.backend = backend
         self.config = config
         self.clock = clock
         self.description = backend.describe()
-        self.gatekeeper = Gatekeeper(config)
-        self.metrics = ServerMetrics(model=self.model_names[0], clock=clock, read_engine=self._stats)
-        self.admission = Admission(config, on_refusal=lambda code: self.metrics.rejections.add(reason=code))
+        main = stands_in_for
+        self._names_answered = main.model_names if main is not None else ()
+        self.gatekeeper = main.gatekeeper if main else Gatekeeper(config)
+        self.metrics = main.metrics if main else self._new_metrics()
+        self.admission = main.admission if main else self._new_admission()
         self.started_at = int(time.time())
         digest = hashlib.sha256(self.description.model.encode()).hexdigest()
         self.fingerprint = f"sgrt-{digest[:8]}"
@@ -87,9 +106,9 @@ class Service:
         self.has_reasoning = has_reasoning(self.format, config, backend)
         self.special_marks = self.marks.special_tokens(self.format) if self.format else {}
         self.renderer = Renderer(backend, self.format)
-        self.responses = ResponseStore(config.limits.stored_responses)
+        self.responses = main.responses if main else ResponseStore(config.limits.stored_responses)
         self.sessions = SessionStore(config.limits.sessions, self.metrics.program_duration.observe)
-        self._tickets: dict[str, Ticket] = {}
+        self._tickets: dict[str, Ticket] = main._tickets if main else {}
 
     @property
     def model_names(self) -> tuple[str, ...]:
@@ -102,7 +121,7 @@ class Service:
         Raises:
             ApiError: status 404; the model is not served here.
         """
-        if not name:
+        if not name or name in self._names_answered:
             return self.model_names[0]
         if name not in self.model_names and name != self.description.model:
             raise ApiError(
@@ -179,14 +198,18 @@ class Service:
             )
         return await self.backend.score(prefix, continuations)
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more than half of the places are taken."""
+        return self.admission.num_sequences * 2 > self.config.limits.inflight_sequences
+
     def shortened(self, max_tokens: int | None, *, is_constrained: bool) -> int | None:
-        """The cap on an answer under load, where the server was told to shorten and is more than half full.
+        """The cap on an answer under load, where the server was told to shorten and is crowded.
 
         None: the answer may be as long as it wants. What is constrained must be able to end, so it is left alone.
         """
         config = self.config
-        is_crowded = self.admission.num_sequences * 2 > config.limits.inflight_sequences
-        if config.overload != "shorten" or is_constrained or not is_crowded:
+        if config.overload != "shorten" or is_constrained or not self.is_crowded:
             return None
         cap = config.overload_max_tokens
         return cap if max_tokens is None or max_tokens > cap else None
@@ -217,6 +240,12 @@ class Service:
     def tool_format_name(self) -> str:
         """The name of the tool-call format in use, `none` without one."""
         return self.format.name if self.format else "none"
+
+    def _new_metrics(self) -> ServerMetrics:
+        return ServerMetrics(model=self.model_names[0], clock=self.clock, read_engine=self._stats)
+
+    def _new_admission(self) -> Admission:
+        return Admission(self.config, on_refusal=lambda code: self.metrics.rejections.add(reason=code))
 
     def _stats(self) -> Mapping[str, float]:
         return self.backend.stats() if isinstance(self.backend, HasStats) else {}

@@ -212,7 +212,10 @@ def test_the_cache_can_be_flushed_and_the_server_says_what_it_is() -> None:
     with engine_serving(saying("hello")) as (client, _):
         client.complete(prompt="a longer prompt " * 20)
         assert client.post("/flush_cache", {}).json()["flushed_tokens"] > 0
-        assert client.get("/server_info").json()["tool_format"] == "hermes"
+        info = client.get("/server_info").json()
+        assert info["tool_format"] == "hermes"
+        assert info["engine"]["kv_cache_dtype"] == "auto"
+        assert info["engine"]["kv_pages"] > 0
 
 
 def _cached(client: Client, key: str, prompt: str) -> int:
