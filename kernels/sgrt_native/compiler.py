@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -57,15 +58,22 @@ def compile_flags(source: Path, machine: str) -> tuple[str, ...]:
 
 
 def run_all(commands: Sequence[Sequence[str]]) -> None:
-    """Run the commands side by side; raise NativeUnavailable with the first one's messages if any fails."""
-    running = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for command in commands
-    ]
-    outputs = [process.communicate()[0] for process in running]
-    for command, process, output in zip(commands, running, outputs, strict=True):
-        if process.returncode != 0:
-            raise NativeUnavailable(f"the compiler failed: {' '.join(command)}\n{output.strip()[:4000]}")
+    """Run the commands, one on each processor at a time.
+
+    Raises NativeUnavailable with the first failing one's messages.
+    """
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        finished = list(pool.map(_run, commands))
+    for done in finished:
+        if done.returncode != 0:
+            command = " ".join(done.args)
+            raise NativeUnavailable(f"the compiler failed: {command}\n{done.stdout.strip()[:4000]}")
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False
+    )
 
 
 @cache
