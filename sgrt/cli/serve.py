@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 
 from sgrt.cli.options import add_kv_cache_dtype
 from sgrt.config import ComputeMode, EngineSettings, KvCacheDtype
 from sgrt.engine.engine import Engine
+from sgrt.errors import InvalidRequest
 from sgrt.server.app import create_app
 from sgrt.server.config import Limits, ServerConfig
 from sgrt.server.serving import DrainingServer, short_collections
@@ -33,8 +35,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
     config = server_config(arguments)  # wrong settings are told before a model is loaded
-    with Engine(arguments.model, **engine_settings(arguments)) as engine:
-        app = create_app(engine, config)
+    with ExitStack() as engines:
+        engine = engines.enter_context(Engine(arguments.model, **engine_settings(arguments)))
+        smaller = None
+        if arguments.overload_model is not None:
+            smaller = engines.enter_context(Engine(arguments.overload_model, **engine_settings(arguments)))
+        app = create_app(engine, config, smaller=smaller)
         names = ", ".join(app.state.service.model_names)
 
         def announce(url: str) -> None:
@@ -51,6 +57,8 @@ def server_config(arguments: argparse.Namespace) -> ServerConfig:
     Raises:
         InvalidRequest: a setting is out of range, or an open server would be reachable from elsewhere.
     """
+    if (arguments.overload == "smaller") != (arguments.overload_model is not None):
+        raise InvalidRequest("--overload smaller and --overload-model go together", param="overload")
     keys = tuple(arguments.api_key or ()) or tuple(filter(None, [os.environ.get("SGRT_API_KEY", "")]))
     return ServerConfig(
         host=arguments.host,
@@ -144,10 +152,11 @@ def _add_limit_options(group: argparse._ArgumentGroup) -> None:
         group.add_argument(name, type=int, default=value, help=f"{text} (default: %(default)s)")
     group.add_argument(
         "--overload",
-        choices=("refuse", "shorten"),
+        choices=("refuse", "shorten", "smaller"),
         default="refuse",
-        help="when more than half full: nothing, or shorter free answers (default: %(default)s)",
+        help="when more than half full: nothing, shorter free answers, or a smaller model's (default: %(default)s)",
     )
+    group.add_argument("--overload-model", default=None, help="the smaller model: a name, a file or a folder")
     group.add_argument("--overload-max-tokens", type=int, default=128, help="of a shortened answer")
     group.add_argument("--deadline-s", type=float, default=None, help="seconds a request may take at most")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 from starlette.applications import Starlette
@@ -17,7 +17,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sgrt import __version__
+from sgrt.errors import InvalidRequest
 from sgrt.server.config import ServerConfig
+from sgrt.server.degrading import handler_of
 from sgrt.server.endpoint import Endpoint, EndpointLimits, Handler, Incoming
 from sgrt.server.errors import ApiError
 from sgrt.server.openapi import openapi_document
@@ -28,10 +30,25 @@ from sgrt_frontend.backend import Backend
 
 
 def create_app(
-    backend: Backend, config: ServerConfig, *, clock: Callable[[], float] = time.monotonic
+    backend: Backend,
+    config: ServerConfig,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    smaller: Backend | None = None,
 ) -> Starlette:
-    """The server's application. `app.state.service` is its shared state."""
+    """The server's application. `app.state.service` is its shared state.
+
+    `smaller` answers while the server is crowded, where the config says `overload="smaller"`.
+
+    Raises:
+        InvalidRequest: only one of the two is given.
+    """
+    if (config.overload == "smaller") != (smaller is not None):
+        raise InvalidRequest(
+            'overload: "smaller" and a smaller model (--overload-model) go together', param="overload"
+        )
     service = Service(backend, config, clock)
+    beside = _smaller_service(smaller, service)
     limits = EndpointLimits(
         body_bytes=config.limits.body_bytes,
         json_depth=config.limits.json_depth,
@@ -44,7 +61,12 @@ def create_app(
         return Route(path, application, methods=[method])
 
     routes = [
-        endpoint(route.method, route.path, functools.partial(route.handler, service)) for route in ROUTES
+        endpoint(
+            route.method,
+            route.path,
+            handler_of(route.handler, service, beside if route.may_degrade else None),
+        )
+        for route in ROUTES
     ]
     routes.append(endpoint("GET", "/openapi.json", _openapi))
     middleware = [Middleware(_Gate, service=service)]
@@ -61,6 +83,13 @@ def create_app(
     app = Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _http_error})
     app.state.service = service
     return app
+
+
+def _smaller_service(smaller: Backend | None, service: Service) -> Service | None:
+    if smaller is None:
+        return None
+    config = replace(service.config, model_names=(), tool_format="auto")  # those given are the main model's
+    return Service(smaller, config, service.clock, stands_in_for=service)
 
 
 async def _openapi(incoming: Incoming) -> Reply:

@@ -48,7 +48,8 @@ class ServerConfig:
     `model_names` are the names clients may use; empty means the backend's own name.
     `tool_format` and `reasoning_format` name a format of `sgrt_grammars.tools`, `auto` picks by what the
     model's template and vocabulary show, `none` switches the parser off. `overload="shorten"` caps free answers
-    at `overload_max_tokens` while more than half of the places are taken.
+    at `overload_max_tokens` while more than half of the places are taken; `overload="smaller"` has a smaller model
+    answer then.
     """
 
     host: str = "127.0.0.1"
@@ -62,7 +63,7 @@ class ServerConfig:
     allowed_origins: tuple[str, ...] = ()
     log_requests: bool = False
     default_deadline_s: float | None = None
-    overload: Literal["refuse", "shorten"] = "refuse"
+    overload: Literal["refuse", "shorten", "smaller"] = "refuse"
     overload_max_tokens: int = 128
     completion_max_tokens: int = 16
     retry_after_s: float = 1.0

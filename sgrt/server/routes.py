@@ -29,13 +29,14 @@ ServiceHandler = Callable[[Service, Incoming], Awaitable[Reply]]
 
 
 class ServiceRoute(NamedTuple):
-    """One route."""
+    """One route. `may_degrade`: while the server is crowded a smaller model may answer, where one was given."""
 
     method: str
     path: str
     handler: ServiceHandler
     request: type[BaseModel] | None = None
     streams: bool = False
+    may_degrade: bool = False
 
     @property
     def operation(self) -> Operation:
@@ -45,9 +46,13 @@ class ServiceRoute(NamedTuple):
 
 
 ROUTES = (
-    ServiceRoute("POST", "/v1/chat/completions", chat_completions, ChatRequest, streams=True),
-    ServiceRoute("POST", "/v1/completions", completions, CompletionRequest, streams=True),
-    ServiceRoute("POST", "/v1/responses", responses.create_response, ResponsesRequest, streams=True),
+    ServiceRoute(
+        "POST", "/v1/chat/completions", chat_completions, ChatRequest, streams=True, may_degrade=True
+    ),
+    ServiceRoute("POST", "/v1/completions", completions, CompletionRequest, streams=True, may_degrade=True),
+    ServiceRoute(
+        "POST", "/v1/responses", responses.create_response, ResponsesRequest, streams=True, may_degrade=True
+    ),
     ServiceRoute("GET", "/v1/responses/{response_id}", responses.read_response),
     ServiceRoute("DELETE", "/v1/responses/{response_id}", responses.delete_response),
     ServiceRoute("POST", "/v1/responses/{response_id}/cancel", responses.cancel_response),

@@ -95,9 +95,9 @@ class Service:
         self.description = backend.describe()
         main = stands_in_for
         self._names_answered = main.model_names if main is not None else ()
-        self.gatekeeper = main.gatekeeper if main else Gatekeeper(config)
-        self.metrics = main.metrics if main else self._new_metrics()
-        self.admission = main.admission if main else self._new_admission()
+        self.gatekeeper: Gatekeeper = main.gatekeeper if main else Gatekeeper(config)
+        self.metrics: ServerMetrics = main.metrics if main else self._new_metrics()
+        self.admission: Admission = main.admission if main else self._new_admission()
         self.started_at = int(time.time())
         digest = hashlib.sha256(self.description.model.encode()).hexdigest()
         self.fingerprint = f"sgrt-{digest[:8]}"
@@ -106,7 +106,9 @@ class Service:
         self.has_reasoning = has_reasoning(self.format, config, backend)
         self.special_marks = self.marks.special_tokens(self.format) if self.format else {}
         self.renderer = Renderer(backend, self.format)
-        self.responses = main.responses if main else ResponseStore(config.limits.stored_responses)
+        self.responses: ResponseStore = (
+            main.responses if main else ResponseStore(config.limits.stored_responses)
+        )
         self.sessions = SessionStore(config.limits.sessions, self.metrics.program_duration.observe)
         self._tickets: dict[str, Ticket] = main._tickets if main else {}
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pytest
 from engine_server import engine_serving
 from scripted_engine import END, tokenizer
-from server_client import PieceBackend, serving
+from server_client import Client, PieceBackend, events, serving
 
-from sgrt.server.config import Limits
+from sgrt.errors import InvalidRequest
+from sgrt.server.app import create_app
+from sgrt.server.config import Limits, ServerConfig
 
 ASK = {"role": "user", "content": "go"}
 MORE = {"role": "user", "content": "and?"}
@@ -61,6 +64,33 @@ def test_sessions_of_two_keys_are_two() -> None:
         theirs = client.post("/v1/chat/completions", body, two).json()["prompt_token_ids"]
         own = client.post("/v1/chat/completions", body, one).json()["prompt_token_ids"]
         assert theirs != own
+
+
+def test_a_smaller_model_answers_only_when_told_to_and_only_under_load() -> None:
+    main, small = PieceBackend(), PieceBackend(pieces=("Hi",), name="small")
+    config = ServerConfig(overload="smaller", limits=Limits(inflight_sequences=4))
+    app = create_app(main, config, smaller=small)
+    client, service = Client(app), app.state.service
+    body = client.chat().json()
+    assert (body["model"], body["choices"][0]["message"]["content"]) == ("stub", "Hello world")
+    with service.admission.admit(sequences=3, prompt_tokens=1):
+        for stream in (False, True):
+            response = client.chat(stream=stream)
+            assert response.headers["x-sgrt-degraded"] == "small"
+            answer = events(response)[0] if stream else response.json()
+            assert answer["model"] == "small"
+        assert client.complete().json()["choices"][0]["text"] == "Hi"
+        assert client.chat(model="other").status_code == 404
+        assert client.post("/generate", {"text": "go"}).json()["chunks"][0]["text"] == "Hello"
+    assert "x-sgrt-degraded" not in client.chat().headers
+    assert service.admission.num_sequences == 0
+
+
+@pytest.mark.parametrize("overload", ["refuse", "smaller"])
+def test_a_smaller_model_and_the_policy_that_uses_it_go_together(overload: str) -> None:
+    smaller = PieceBackend() if overload == "refuse" else None
+    with pytest.raises(InvalidRequest, match="overload"):
+        create_app(PieceBackend(), ServerConfig(overload=overload), smaller=smaller)  # type: ignore[arg-type]  # a literal
 
 
 def test_answers_are_shortened_only_when_told_to_and_only_under_load() -> None:

@@ -46,6 +46,7 @@ class PieceBackend:
     failure: Exception | None = None
     fails_after: int = 0
     cached_tokens: int = 0
+    name: str = "stub"
     reason: StopReason = StopReason.END_OF_TEXT
     calls: list[Call] = field(default_factory=list)
     num_running: int = 0
@@ -55,7 +56,7 @@ class PieceBackend:
 
     def describe(self) -> Description:
         return Description(
-            model="stub",
+            model=self.name,
             context_tokens=4096,
             vocabulary_tokens=512,
             end_token_ids=(END,),
