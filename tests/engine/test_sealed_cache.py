@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import TINY_MODELS, write_folder
 
+from sgrt.checkpoint.location import resolve
 from sgrt.config import ComputeMode, EngineSettings, KvCacheDtype
 from sgrt.engine.completion import Completion
 from sgrt.engine.engine import Engine
+from sgrt.errors import ModelNotFound
 from sgrt_frontend.call import Call, SamplingParams
 from sgrt_grammars.constraint import Regex
 
@@ -204,3 +206,23 @@ def test_sealed_pages_are_what_is_read(folder: str, dtype: KvCacheDtype) -> None
     exact, sealed = (numbers_of(alone(folder, "float32", kind, later)) for kind in ("auto", dtype))
     assert sealed != pytest.approx(exact, abs=TOLERANCE)
     assert sealed[0] == pytest.approx(exact[0], abs=0.2)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("dtype", ["int8", "fp8_e4m3"])
+def test_the_default_model_gives_the_same_numbers_cached_computed_and_rescored(dtype: KvCacheDtype) -> None:
+    try:
+        resolve("smollm2")
+    except ModelNotFound as missing:
+        pytest.skip(str(missing))
+    with Engine("smollm2", kv_cache_dtype=dtype, num_pages=64, threads=1, checks_integrity=True) as engine:
+        text = "The sea is calm tonight, the tide is full, the moon lies fair upon the straits; " * 4
+        prompt = engine.encode(text)
+        call = Call(prompt=prompt, sampling=SamplingParams(max_tokens=40, logprobs=1, temperature=0.0))
+        miss, hit = engine.complete(call), engine.complete(call)
+        assert hit[0].finish.usage.cached_tokens >= len(prompt) - 32
+        assert_same(numbers(hit), numbers(miss))
+        tokens, logprobs = numbers(miss)[0]
+        engine.flush_cache_blocking()
+        scored = engine.score_blocking(prompt, [tokens])[0].logprobs
+        assert scored == pytest.approx(logprobs, abs=TOLERANCE)
