@@ -12,10 +12,10 @@ from sgrt_grammars.constraint import Constraint
 class Request:
     """Continue `prompt`, or score it.
 
-    `arrival_s` and `deadline_s` are readings of the engine's monotonic clock. `score_from` asks for the
-    log-probabilities of the prompt's own tokens from that position on (at least 1, since the first
-    token has no distribution) and generates nothing; `score_top` of the best alternatives come with each. `is_private`: nobody else uses its `cache_salt`, so what it
-    leaves in the cache is of no use once it is over. `plan` is what is known of the requests around it.
+    `arrival_s` and `deadline_s` are readings of the engine's monotonic clock. With `score_from` nothing is
+    generated: the rows from position `score_from - 1` on (at least 0) give the log-probabilities of the tokens in
+    `score_targets`, a tuple for each row, and of the `score_top` best ones. `is_private`: nobody else uses its
+    `cache_salt`, so what it leaves in the cache is of no use once it is over. `plan` is what is known of the requests around it.
     """
 
     id: int
@@ -30,6 +30,7 @@ class Request:
     cache_salt: str = ""
     is_private: bool = False
     score_from: int | None = None
+    score_targets: tuple[tuple[int, ...], ...] = ()
     score_top: int = 0
     plan: CallPlan | None = None
 

@@ -297,10 +297,10 @@ class EngineCore:
         if scoring.is_complete:
             job = self._job_of[scoring.sequence]
             assert isinstance(job, ScoreJob), "only scoring jobs have scores"
-            score = scoring.score()
-            if math.isnan(score.total):
+            scores = scoring.scores()
+            if any(math.isnan(logprob) for row in scores.rows for logprob in row):
                 raise _no_numbers()
-            job.sink.push((scoring.sequence.index, score))
+            job.sink.push((scoring.sequence.index, scores))
             self._drop(job, scoring)
 
     def _commit_generation(self, generation: Generation, work: Work, drawn: list[Drawn]) -> None:

@@ -80,15 +80,24 @@ class Drawing:
         return rows
 
     def _score(self, scoring: Scoring, work: Work, logits: Tensor) -> None:
+        """Every wanted token of every row; a row's own sum is taken once, whatever is wanted of it."""
         end = work.start + work.num_tokens
-        wanted = torch.tensor(scoring.wanted(work.num_rows, end), dtype=torch.int64, device=logits.device)
-        logprobs, ids, values = token_logprobs(logits, wanted, scoring.num_top)
+        wanted = scoring.wanted(work.num_rows, end)
+        best = logits.argmax(dim=-1)
+        best_logprobs, ids, values = token_logprobs(logits, best, scoring.num_top)
+        sums = logits.gather(-1, best[:, None]).squeeze(-1) - best_logprobs
+        counts = torch.tensor([len(tokens) for tokens in wanted], device=logits.device)
+        rows = torch.repeat_interleave(torch.arange(len(wanted), device=logits.device), counts)
+        tokens = torch.tensor(
+            [token for row in wanted for token in row], dtype=torch.int64, device=logits.device
+        )
+        logprobs = iter((logits[rows, tokens] - sums[rows]).tolist())
         top = (
             [_best(*row) for row in zip(ids.tolist(), values.tolist(), strict=True)]
             if scoring.num_top
             else []
         )
-        scoring.take(end, logprobs.tolist(), top)
+        scoring.take(end, [tuple(next(logprobs) for _ in row) for row in wanted], top)
 
     def _packed_masks(self, rows: list[DrawnRow]) -> TokenMasks | None:
         if all(row.mask is None for row in rows):

@@ -23,11 +23,12 @@ from sgrt.engine.loop import EngineLoop
 from sgrt.engine.mailbox import Mailbox
 from sgrt.engine.output_text import OutputText
 from sgrt.engine.parts import EngineParts, load_parts
+from sgrt.engine.score_tree import PathScores, ScoreTree
 from sgrt.engine.stats import EngineStats
 from sgrt.engine.stream import Stream
 from sgrt.tokenizer.disguise import Json
 from sgrt.tokenizer.stream_decoder import StreamDecoder
-from sgrt_frontend.call import Call, Chunk, Description, Message, Score, Usage
+from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score
 from sgrt_frontend.spelling import Spelling
 from sgrt_grammars.compiler import GrammarCompiler
 
@@ -243,13 +244,20 @@ class Engine:
         with self.submit(call) as stream:
             return stream.completions()
 
-    async def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
-        """Log-probabilities of each continuation after `prefix`, which is computed once.
+    async def score(
+        self,
+        prefix: Sequence[int],
+        continuations: Sequence[Sequence[int]],
+        *,
+        cache_salt: str = "",
+        plan: CallPlan | None = None,
+    ) -> list[Score]:
+        """Log-probabilities of each continuation after `prefix`; beginnings they have in common are computed once.
 
         Raises:
             InvalidRequest: the prefix is empty, or the lengths exceed the context.
         """
-        return await self.score_alternatives(prefix, continuations, top=0, cache_salt="")
+        return await self.score_alternatives(prefix, continuations, top=0, cache_salt=cache_salt, plan=plan)
 
     async def score_alternatives(
         self,
@@ -258,19 +266,22 @@ class Engine:
         *,
         top: int,
         cache_salt: str,
+        plan: CallPlan | None = None,
     ) -> list[Score]:
         """As `score`, with the `top` best tokens at each place. `cache_salt` parts the cache, as in a call."""
-        job, mailbox = self._submit_scores(prefix, continuations, top=top, cache_salt=cache_salt)
+        tree = ScoreTree(continuations)
+        job, mailbox = self._submit_scores(prefix, tree, top=top, cache_salt=cache_salt, plan=plan)
         try:
-            return _in_order([item async for item in mailbox], prefix, continuations)
+            return tree.scores(len(prefix), dict([item async for item in mailbox]))
         finally:
             self._loop.cancel(job)
 
     def score_blocking(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
         """As `score`, for ordinary code."""
-        job, mailbox = self._submit_scores(prefix, continuations)
+        tree = ScoreTree(continuations)
+        job, mailbox = self._submit_scores(prefix, tree)
         try:
-            return _in_order(mailbox.collect(), prefix, continuations)
+            return tree.scores(len(prefix), dict(mailbox.collect()))
         finally:
             self._loop.cancel(job)
 
@@ -312,20 +323,27 @@ class Engine:
     def _submit_scores(
         self,
         prefix: Sequence[int],
-        continuations: Sequence[Sequence[int]],
+        tree: ScoreTree,
         *,
         top: int = 0,
         cache_salt: str = "",
-    ) -> tuple[ScoreJob, Mailbox[tuple[int, Score]]]:
+        plan: CallPlan | None = None,
+    ) -> tuple[ScoreJob, Mailbox[tuple[int, PathScores]]]:
+        """Queue the paths of a tree; the first stands for all of them in the plan."""
         now = time.monotonic()
         requests = tuple(
             self._intake.score_request(
-                prefix, continuation, id=next(self._ids), now_s=now, cache_salt=cache_salt, top=top
+                prefix,
+                path,
+                id=next(self._ids),
+                now_s=now,
+                cache_salt=cache_salt,
+                top=top,
+                plan=plan if place == 0 else None,
             )
-            for continuation in continuations
-            if continuation
+            for place, path in enumerate(tree.paths)
         )
-        mailbox: Mailbox[tuple[int, Score]] = Mailbox()
+        mailbox: Mailbox[tuple[int, PathScores]] = Mailbox()
         job = ScoreJob(requests=requests, sink=mailbox)
         if not requests:
             mailbox.close()
@@ -338,15 +356,6 @@ class Engine:
 def _shut_down(loop: EngineLoop, grammars: GrammarQueue, parts: EngineParts) -> None:
     grammars.close()
     loop.stop(then=parts.close)
-
-
-def _in_order(
-    items: list[tuple[int, Score]], prefix: Sequence[int], continuations: Sequence[Sequence[int]]
-) -> list[Score]:
-    """Scores in the order of the continuations; an empty one scores nothing."""
-    scores = iter([score for _, score in sorted(items, key=lambda item: item[0])])
-    nothing = Usage(prompt_tokens=len(prefix), cached_tokens=0, output_tokens=0)
-    return [next(scores) if rest else Score(logprobs=(), usage=nothing) for rest in continuations]
 
 
 def _sampled_tokens(parts: EngineParts) -> int:

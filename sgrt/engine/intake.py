@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from sgrt.config import Limits
+from sgrt.engine.score_tree import ScorePath
 from sgrt.errors import ContextOverflow, InvalidRequest
 from sgrt.request import Request
-from sgrt_frontend.call import Call, SamplingParams
+from sgrt_frontend.call import Call, CallPlan, SamplingParams
 
 _LONGEST_DEADLINE_S = 366 * 24 * 3600.0
 
@@ -60,14 +61,15 @@ class Intake:
     def score_request(
         self,
         prefix: Sequence[int],
-        continuation: Sequence[int],
+        path: ScorePath,
         *,
         id: int,
         now_s: float,
         cache_salt: str = "",
         top: int = 0,
+        plan: CallPlan | None = None,
     ) -> Request:
-        """The request that scores `continuation` after `prefix`, with the `top` best alternatives at each place.
+        """The request that scores a path of a tree after `prefix`, with the `top` best alternatives at each place.
 
         Raises:
             ContextOverflow: both together do not fit the context or the pool.
@@ -78,14 +80,16 @@ class Intake:
                 "prefix: is empty, and the first token of a text has no distribution; start with begin_tokens()",
                 param="prefix",
             )
-        prompt = (*prefix, *continuation)
-        for kind in set(map(type, prompt)):
+        prompt = (*prefix, *path.tokens)
+        scored = [token for row in path.targets for token in row]
+        for kind in {*map(type, prompt), *map(type, scored)}:
             if not issubclass(kind, Integral):
                 raise InvalidRequest(
                     f"continuations: must hold token ids only, not {kind.__name__}", param="continuations"
                 )
         self._check_tokens(prompt, "continuations")
-        self._check_room(len(prompt), 0)
+        self._check_tokens(scored, "continuations")
+        self._check_room(len(prompt) + 1, 0)
         return Request(
             id=id,
             prompt=prompt,
@@ -93,8 +97,10 @@ class Intake:
             arrival_s=now_s,
             cache_salt=self._salt(cache_salt, id),
             is_private=not self.shares_prefixes,
-            score_from=len(prefix),
+            score_from=len(prefix) + path.first_row,
+            score_targets=path.targets,
             score_top=top,
+            plan=plan if self.shares_prefixes else None,
         )
 
     def _salt(self, cache_salt: str, id: int) -> str:

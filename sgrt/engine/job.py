@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from sgrt.engine.output_text import OutputText
+from sgrt.engine.score_tree import PathScores
 from sgrt.request import Request
-from sgrt_frontend.call import Chunk, Score
+from sgrt_frontend.call import Chunk
 
 Item = TypeVar("Item", contravariant=True)
 
@@ -40,10 +41,10 @@ class GenerateJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScoreJob:
-    """Score each request's prompt from its `score_from` on; results carry the request's place."""
+    """Score what each request's rows are asked for; results carry the request's place."""
 
     requests: tuple[Request, ...]
-    sink: Sink[tuple[int, Score]]
+    sink: Sink[tuple[int, PathScores]]
 
 
 Job = GenerateJob | ScoreJob

@@ -1,21 +1,21 @@
-"""One text being scored: the log-probabilities of its tokens, in order."""
+"""One text being scored: the log-probabilities of the tokens that may follow at its positions."""
 
 from __future__ import annotations
 
+from sgrt.engine.score_tree import PathScores, Targets, Top
 from sgrt.engine.sequence import Sequence
-from sgrt_frontend.call import Score, TokenLogprob, Usage
-
-Top = tuple[TokenLogprob, ...]
 
 
 class Scoring:
-    """Collects log-probabilities of a sequence's prompt from `score_from` on."""
+    """Collects log-probabilities, row by row, of a sequence that asks for them."""
 
-    __slots__ = ("_logprobs", "_top", "sequence")
+    __slots__ = ("_first_row", "_rows", "_top", "sequence")
 
     def __init__(self, sequence: Sequence) -> None:
+        assert sequence.request.score_from is not None, "only requests with score_from are scored"
         self.sequence = sequence
-        self._logprobs: dict[int, float] = {}
+        self._first_row = sequence.request.score_from - 1
+        self._rows: dict[int, tuple[float, ...]] = {}
         self._top: dict[int, Top] = {}
 
     @property
@@ -23,14 +23,15 @@ class Scoring:
         """How many alternatives are wanted at each place."""
         return self.sequence.request.score_top
 
-    def wanted(self, num_rows: int, end: int) -> list[int]:
+    def wanted(self, num_rows: int, end: int) -> Targets:
         """The tokens whose log-probabilities the last `num_rows` positions before `end` give."""
-        return self.sequence.tokens[end - num_rows + 1 : end + 1]
+        first = end - num_rows - self._first_row
+        return self.sequence.request.score_targets[first : first + num_rows]
 
-    def take(self, end: int, logprobs: list[float], top: list[Top]) -> None:
+    def take(self, end: int, rows: list[tuple[float, ...]], top: list[Top]) -> None:
         """Record log-probabilities, and the alternatives that are wanted, given by the last positions before `end`."""
-        first = end - len(logprobs) + 1
-        self._logprobs.update(enumerate(logprobs, first))
+        first = end - len(rows) - self._first_row
+        self._rows.update(enumerate(rows, first))
         self._top.update(enumerate(top, first))
 
     @property
@@ -38,17 +39,11 @@ class Scoring:
         """Whether all positions were computed."""
         return self.sequence.num_remaining == 0
 
-    def score(self) -> Score:
+    def scores(self) -> PathScores:
         """The result. A preempted sequence computes some positions twice; each counts once."""
-        request = self.sequence.request
-        assert request.score_from is not None, "only requests with score_from are scored"
-        places = range(request.score_from, len(request.prompt))
-        return Score(
-            logprobs=tuple(self._logprobs[place] for place in places),
-            top=tuple(self._top[place] for place in places) if request.score_top else (),
-            usage=Usage(
-                prompt_tokens=len(request.prompt),
-                cached_tokens=self.sequence.cached_tokens or 0,
-                output_tokens=0,
-            ),
+        places = range(len(self.sequence.request.score_targets))
+        return PathScores(
+            rows=tuple(self._rows[place] for place in places),
+            top=tuple(self._top[place] for place in places) if self.num_top else (),
+            cached_tokens=self.sequence.cached_tokens or 0,
         )

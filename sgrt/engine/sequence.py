@@ -49,7 +49,9 @@ class Sequence:
     tokens: list[int] = field(init=False)
     drafts: list[int] = field(default_factory=list)
     pages: list[int] = field(default_factory=list)
-    tails: list[int] = field(default_factory=list)  # tail pages of the pages from `first_tail` on; see `PageBook`
+    tails: list[int] = field(
+        default_factory=list
+    )  # tail pages of the pages from `first_tail` on; see `PageBook`
     first_tail: int = 0
     num_computed: int = 0
     status: SequenceStatus = SequenceStatus.WAITING
@@ -74,8 +76,8 @@ class Sequence:
 
     @property
     def num_wanted(self) -> int:
-        """How many tokens must be computed before the next logits: all; when scoring, all but the last."""
-        return len(self.tokens) - (1 if self.request.score_from is not None else 0)
+        """How many tokens must be computed before the next logits."""
+        return len(self.tokens)
 
     @property
     def num_remaining(self) -> int:

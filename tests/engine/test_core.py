@@ -174,18 +174,20 @@ def test_a_text_is_scored_like_it_is_generated() -> None:
     sink = driver.generate(PROMPT, max_tokens=10, logprobs=0, ignore_eos=True)
     generated = [info.chosen.logprob for chunk in sink.chunks for info in chunk.logprobs]
     scorer = Driver(step_tokens=13)
-    scores = scorer.score(PROMPT, [sink.tokens(), sink.tokens()[:3]]).scores
+    scored = scorer.score(PROMPT, [sink.tokens(), sink.tokens()[:3]])
     scorer.run()
+    scores = scored.scores
     assert list(scores[0].logprobs) == pytest.approx(generated)
     assert list(scores[1].logprobs) == pytest.approx(generated[:3])
-    assert scores[1].usage.cached_tokens == len(PROMPT) - 1
+    assert scorer.core.stats.forward_tokens == len(PROMPT) + 9, "the shorter text is a beginning of the longer"
 
 
 def test_scoring_shares_the_prefix() -> None:
     driver = Driver()
     driver.score([*range(30)], [[1, 2], [3], [4, 5, 6]])
     driver.run()
-    assert driver.core.stats.forward_tokens == 29 + (1 + 1) + 1 + (1 + 2)
+    # the row behind the prefix scores all three, and each longer text goes on from it
+    assert driver.core.stats.forward_tokens == (30 + 1) + 2
 
 
 WORDS = WordGrammar([letters("CATALOG"), letters("CATALYST"), letters("DOG")], end_token_id=END)

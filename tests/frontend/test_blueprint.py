@@ -144,14 +144,17 @@ def seen(state: State[Any]) -> object:
     ]
     metas = {name: meta_of(state, name) for name in state.variables()}
     return (
-        *(state.result, state.variables(), state.text(), state.tokens(), state.messages(), state.usage),
-        *(sorted(calls), metas, state.trace.arguments),
+        *(state.result, state.variables(), state.text(), state.tokens(), state.messages()),
+        *(sorted(calls, key=lambda call: call[0]), metas, state.trace.arguments),
     )
 
 
 def meta_of(state: State[Any], name: str) -> object:
     slot = state._slots[name]
-    return None if slot.meta is None else (slot.meta.usage, slot.meta.samples, slot.meta.probabilities)
+    if slot.meta is None:
+        return None
+    samples = [(sample.text, sample.token_ids, sample.stop_reason) for sample in slot.meta.samples]
+    return samples, slot.meta.probabilities, slot.meta.usage.prompt_tokens, slot.meta.usage.output_tokens
 
 
 @function

@@ -14,6 +14,7 @@ from sgrt.engine.core import EngineCore
 from sgrt.engine.guide import Grammar
 from sgrt.engine.job import GenerateJob, ScoreJob
 from sgrt.engine.output_text import OutputText
+from sgrt.engine.score_tree import PathScores, ScoreTree
 from sgrt.engine.scripted import Script, ScriptedRunner
 from sgrt.request import Request
 from sgrt_frontend.call import Chunk, Finish, SamplingParams, Score
@@ -50,16 +51,12 @@ class Collected:
     """A sink that keeps everything."""
 
     chunks: list[Chunk] = field(default_factory=list)
-    scores: dict[int, Score] = field(default_factory=dict)
     error: Exception | None = None
     is_closed: bool = False
 
-    def push(self, item: Chunk | tuple[int, Score]) -> None:
+    def push(self, item: Chunk) -> None:
         assert not self.is_closed and self.error is None
-        if isinstance(item, Chunk):
-            self.chunks.append(item)
-        else:
-            self.scores[item[0]] = item[1]
+        self.chunks.append(item)
 
     def fail(self, error: Exception) -> None:
         self.error = error
@@ -78,6 +75,32 @@ class Collected:
             chunk.finish for chunk in self.chunks if chunk.index == index and chunk.finish is not None
         ]
         return found
+
+
+@dataclass
+class CollectedScores:
+    """A sink for the scores of a tree."""
+
+    tree: ScoreTree
+    prefix_tokens: int
+    found: dict[int, PathScores] = field(default_factory=dict)
+    error: Exception | None = None
+    is_closed: bool = False
+
+    def push(self, item: tuple[int, PathScores]) -> None:
+        assert not self.is_closed and self.error is None
+        self.found[item[0]] = item[1]
+
+    def fail(self, error: Exception) -> None:
+        self.error = error
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    @property
+    def scores(self) -> list[Score]:
+        assert self.is_closed
+        return self.tree.scores(self.prefix_tokens, self.found)
 
 
 class Driver:
@@ -159,11 +182,18 @@ class Driver:
         self.core.submit(job, grammar)
         return job, sink
 
-    def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> Collected:
-        sink = Collected()
+    def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> CollectedScores:
+        tree = ScoreTree(continuations)
+        sink = CollectedScores(tree=tree, prefix_tokens=len(prefix))
         requests = tuple(
-            Request(id=place, prompt=(*prefix, *rest), max_tokens=0, score_from=len(prefix))
-            for place, rest in enumerate(continuations)
+            Request(
+                id=place,
+                prompt=(*prefix, *path.tokens),
+                max_tokens=0,
+                score_from=len(prefix) + path.first_row,
+                score_targets=path.targets,
+            )
+            for place, path in enumerate(tree.paths)
         )
         job = ScoreJob(requests=requests, sink=sink)
         self.core.announce(job)
