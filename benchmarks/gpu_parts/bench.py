@@ -75,9 +75,9 @@ class Bench:
         with torch.cuda.graph(graph):
             for index in range(inputs):
                 run(index)
-        times = []
+        times: list[float] = []
         for _ in range(33):
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]  # torch
             start.record()
             graph.replay()
             end.record()

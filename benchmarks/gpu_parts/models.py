@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -48,7 +48,8 @@ class RandomWeights:
         values = torch.randn(shape, device=self.device, generator=self.generator)
         if "norm" in name:
             return 1 + 0.1 * values
-        return (values / shape[-1] ** 0.5).to(self.dtype)
+        scaled: Tensor = (values / float(shape[-1]) ** 0.5).to(self.dtype)
+        return scaled
 
     def _shape(self, part: str) -> tuple[int, ...]:
         config = self.config
@@ -90,36 +91,18 @@ def llama(
 
 def small_models() -> dict[str, ModelConfig]:
     """A Llama, a Qwen3 and a Gemma 3, small, each with what its family adds."""
-    common = {
-        "heads": 4,
-        "kv_heads": 2,
-        "head_dim": 64,
-        "hidden": 256,
-        "intermediate": 512,
-        "vocabulary": 1000,
-    }
+    plain = llama(layers=3, heads=4, kv_heads=2, head_dim=64, hidden=256, intermediate=512, vocabulary=1000)
     rope = Rope(theta=1e4)
-    numbers = {"context": 4096, "norm_epsilon": 1e-6}
+    normed = replace(plain, context=4096, norm_epsilon=1e-6, tied_embeddings=True, qk_norm=True)
     return {
-        "llama": llama(layers=3, **common),
-        "qwen3": ModelConfig(
-            architecture="qwen3",
-            layers=(LayerConfig(rope=rope),) * 3,
-            activation=Activation.SILU,
-            tied_embeddings=True,
-            qk_norm=True,
-            **common,
-            **numbers,
-        ),
-        "gemma3": ModelConfig(
+        "llama": plain,
+        "qwen3": replace(normed, architecture="qwen3", layers=(LayerConfig(rope=rope),) * 3),
+        "gemma3": replace(
+            normed,
             architecture="gemma3",
             layers=(LayerConfig(rope=rope, window=48), LayerConfig(rope=Rope(theta=1e6)), LayerConfig(rope=rope, window=48)),
             activation=Activation.GELU_TANH,
-            tied_embeddings=True,
-            qk_norm=True,
             embedding_scale=16.0,
-            **common,
-            **numbers,
         ),
     }  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch
 import triton
 from torch import Tensor
@@ -14,9 +16,19 @@ from gpu_parts.pages import Contexts, Shape, make_contexts
 from sgrt_kernels.activation import Activation
 from sgrt_kernels.layout import PageShape
 from sgrt_kernels.ops.tree_attention import TreeRun, plan_tree
+from sgrt_kernels.ops.tree_attention.plan import TreePlan
 
 LLAMA = Shape(heads=32, kv_heads=8, head_dim=128)
 DRY = Shape(heads=4, kv_heads=2, head_dim=32)
+
+
+def _attending(bench: Bench, contexts: Sequence[Contexts]) -> Callable[[int], object]:
+    return lambda index: contexts[index].attend(bench)
+
+
+def _attending_tree(bench: Bench, contexts: Contexts, plan: TreePlan) -> Callable[[int], object]:
+    attend = bench.kernels("tree_attention").tree_attention
+    return lambda _: attend(contexts.query, contexts.layer, plan, scale=contexts.shape.scale)
 
 
 def context_bytes(contexts: Contexts) -> float:
@@ -24,7 +36,7 @@ def context_bytes(contexts: Contexts) -> float:
     shape = contexts.shape
     pages = PageShape(page_tokens=shape.page, kv_heads=shape.kv_heads, head_dim=shape.head_dim)
     exact = pages.exact_bytes(shape.dtype) / shape.page
-    tokens = contexts.lengths.tolist()
+    tokens: list[int] = contexts.lengths.tolist()
     if shape.sealed is None:
         return exact * sum(tokens)
     own = [(length - 1) % shape.page + 1 for length in tokens]
@@ -42,7 +54,7 @@ def time_decode(bench: Bench) -> dict[str, object]:
             contexts = [
                 make_contexts(bench, shape, [length] * batch, repeats=True) for _ in range(bench.pick(3, 1))
             ]
-            seconds = bench.seconds(lambda i, c=contexts: c[i].attend(bench), len(contexts))
+            seconds = bench.seconds(_attending(bench, contexts), len(contexts))
             name = f"decode batch {batch} context {length} {str(sealed or BF16).removeprefix('torch.')}"
             shares[name] = bench.add_bandwidth(name, seconds, context_bytes(contexts[0]))
         shares[f"sdpa batch {batch} context {length}"] = _time_sdpa(bench, base, batch, length)
@@ -87,7 +99,7 @@ def time_extend(bench: Bench) -> dict[str, object]:
         for sealed in (None, FP8):
             shape = Shape(heads=base.heads, kv_heads=base.kv_heads, head_dim=base.head_dim, sealed=sealed)
             contexts = make_contexts(bench, shape, [length], [chunk], repeats=True)
-            seconds = bench.seconds(lambda _, c=contexts: c.attend(bench))
+            seconds = bench.seconds(_attending(bench, [contexts]))
             pairs = chunk * (length - chunk) + chunk * (chunk + 1) / 2
             share = 4 * pairs * shape.heads * shape.head_dim / seconds / bench.matmul_flops
             name = f"extend {chunk} of {length} {str(sealed or BF16).removeprefix('torch.')}"
@@ -146,20 +158,19 @@ def time_sampling(bench: Bench) -> dict[str, object]:
 def time_tree(bench: Bench) -> dict[str, object]:
     """Tree against flat attention: forks of one long prefix, and sequences that share nothing."""
     shape = bench.pick(LLAMA, DRY)
-    attend = bench.kernels("tree_attention").tree_attention
     ratios: dict[str, object] = {}
     for name, shared, own, forks in bench.pick(
         [("64 forks of 4096 + 256", 4096, 256, 64), ("64 x 4096, nothing shared", 0, 4096, 64)],
         [("3 forks of 64 + 20", 64, 20, 3)],
     ):
         contexts = make_contexts(bench, shape, [shared + own] * forks, repeats=True)
-        flat = bench.seconds(lambda _, c=contexts: c.attend(bench))
+        flat = bench.seconds(_attending(bench, [contexts]))
         tables = [row.tolist() for row in contexts.page_table]
         split = shared // shape.page
         runs = [TreeRun(pages=tables[0][:split], num_tokens=shared, rows=range(forks))] if shared else []
         runs += [TreeRun(pages=table[split:], num_tokens=own, rows=[row]) for row, table in enumerate(tables)]
         plan = plan_tree(runs, num_rows=forks, page_tokens=shape.page, device=bench.device)
-        tree = bench.seconds(lambda _, c=contexts, p=plan: attend(c.query, c.layer, p, scale=shape.scale))
+        tree = bench.seconds(_attending_tree(bench, contexts, plan))
         ratios[name] = flat / tree
         bench.add(f"tree, {name}", f"{tree * 1e6:.0f} us", f"{flat / tree:.2f}x flat ({flat * 1e6:.0f} us)")
     ratios["triton"] = triton.__version__
