@@ -143,21 +143,32 @@ def test_a_row_depends_on_its_own_context_alone(
     assert torch.equal(alone, together[start : start + rows])
 
 
+@pytest.mark.parametrize("window", [None, 100])
 @pytest.mark.parametrize("chunks", [[1, 1, 1, 1, 1], [1, 2, 1, 5, 40]])
-def test_sharing_pages_changes_nothing(teams: dict[str, ThreadTeam], chunks: list[int]) -> None:
+@pytest.mark.parametrize(
+    "num_shared",
+    [
+        pytest.param([32, 32, 32, 32, 32], id="two spans"),
+        pytest.param([27, 27, 27, 27, 27], id="a span and a part"),
+        pytest.param([32, 29, 5, 0, 21], id="to different ends"),
+    ],
+)
+def test_sharing_pages_changes_nothing(
+    teams: dict[str, ThreadTeam], chunks: list[int], num_shared: list[int], window: int | None
+) -> None:
     contexts = [530, 530, 700, 530, 530]
     ragged = make_ragged(contexts=contexts, chunks=chunks, dtype=torch.bfloat16)
     shared = ragged.page_table.clone()
-    shared[:, :32] = shared[0, :32]  # 512 tokens: two spans read once for all
     copied = make_ragged(contexts=contexts, chunks=chunks, dtype=torch.bfloat16)
-    for row in range(5):
+    for row, count in enumerate(num_shared):  # pages of 16 tokens
+        shared[row, :count] = shared[0, :count]
         for pages in (copied.layer.keys, copied.layer.values):
-            pages[copied.page_table[row, :32].long()] = pages[copied.page_table[0, :32].long()]
+            pages[copied.page_table[row, :count].long()] = pages[copied.page_table[0, :count].long()]
     arguments = (ragged.query_starts, ragged.context_lengths)
     result = native.paged_attention(
-        teams["chosen"], ragged.query, copied.layer, *arguments, shared, scale=0.2
+        teams["chosen"], ragged.query, copied.layer, *arguments, shared, scale=0.2, window=window
     )
     expected = native.paged_attention(
-        teams["chosen"], ragged.query, copied.layer, *arguments, copied.page_table, scale=0.2
+        teams["chosen"], ragged.query, copied.layer, *arguments, copied.page_table, scale=0.2, window=window
     )
     assert torch.equal(result, expected)

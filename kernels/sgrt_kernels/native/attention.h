@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace sgrt {
@@ -34,17 +35,20 @@ struct AttentionShape {
 // Tokens [first, last) of its sequence are seen by the query row `token`.
 struct VisibleRow {
     int token, first, last;
+    int sequence;
 };
 
 // The part of a step's attention that one thread does at once, for one kv head.
 struct AttentionItem {
-    int sequence;              // whose pages are read
+    int sequence;              // whose pages are read, up to token `shared_stop`; from there on every row's own
     int first_span, last_span;  // [first, last)
     int first_row, last_row;   // [first, last) in `rows`
     bool is_whole;             // the spans are all that the rows see: write results; else write one partial
     // Where pages are sealed:
     bool is_own = false;    // not spans but the exact page number `first_span` of the sequence's chunk
     int first_own_row = 0;  // of a whole item: the same rows' own pages
+    // Of one span that several sequences share in part; a border of blocks.
+    int shared_stop = std::numeric_limits<int>::max();
 };
 
 // What is to be attended in one step by layers of one window.
@@ -56,7 +60,8 @@ struct AttentionPlan {
     std::vector<int> partial_count;  // [tokens]
     int partials = 0;
 
-    // window 0: none. Sequences whose pages of a span are equal share one item, so the span is read once for all.
+    // window 0: none. Sequences whose pages of a span are equal, from its beginning on, share one item, so that what is
+    // equal is read once for all.
     // is_sealed: a row's spans end where its own page begins.
     void build(int tokens, int sequences, const int32_t* query_starts, const int32_t* context_lengths,
                const int32_t* page_table, int max_pages, int page_tokens, int window, int tile_rows,
@@ -89,9 +94,9 @@ struct AttentionBuffers {
 void attend(const AttentionShape& shape, const AttentionPlan& plan, const AttentionItem& item, int first_head,
             int last_head, const AttentionBuffers& buffers, float* scratch);
 
-// How an item's kv heads are cut into shares: all together where there are items enough for everybody.
+// How an item's kv heads are cut into shares: all together where there are items enough to finish at the same time.
 inline int heads_per_share(const AttentionShape& shape, const AttentionPlan& plan, int threads) {
-    return static_cast<int>(plan.items.size()) >= 2 * threads ? shape.kv_heads : 1;
+    return static_cast<int>(plan.items.size()) >= 8 * threads ? shape.kv_heads : 1;
 }
 
 // Merge the partials of one row into out[heads * head_dim].
