@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
-from sgrt_frontend.call import Call, Chunk, Description, Message, Score
+from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score
 from sgrt_frontend.spelling import Spelling
 
 
@@ -50,6 +50,16 @@ class Backend(Protocol):
         """Run a call. Closing the iterator early cancels the call and frees its pages."""
         ...
 
-    async def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
-        """Log-probabilities of each continuation after `prefix`, which is computed once."""
+    async def score(
+        self,
+        prefix: Sequence[int],
+        continuations: Sequence[Sequence[int]],
+        *,
+        cache_salt: str = "",
+        plan: CallPlan | None = None,
+    ) -> list[Score]:
+        """Log-probabilities of each continuation after `prefix`, which is computed once.
+
+        `cache_salt` and `plan` are as in a `Call`.
+        """
         ...

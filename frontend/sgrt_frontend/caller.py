@@ -43,10 +43,8 @@ class Caller(Protocol):
         """Make a selection: `decide` weighs the choices, given something that scores."""
         ...
 
-    async def score(
-        self, label: str, prefix: Sequence[int], continuations: Sequence[Sequence[int]]
-    ) -> list[Score]:
-        """Log-probabilities of continuations."""
+    async def score(self, call: Call, continuations: Sequence[Sequence[int]]) -> list[Score]:
+        """Log-probabilities of continuations of the call's prompt."""
         ...
 
 
@@ -114,12 +112,19 @@ class LiveCaller:
     async def select(self, select: Select, call: Call, decide: Decide) -> tuple[Generated, Meta]:
         """Weigh the choices by scoring on the backend."""
         started = time.perf_counter()
-        generated, meta = await decide(call, self._backend.score)
+        plans = iter((call.plan,))  # however many rounds it takes, it is one call of the plan
+
+        async def score(prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
+            return await self._backend.score(
+                prefix, continuations, cache_salt=call.cache_salt, plan=next(plans, None)
+            )
+
+        generated, meta = await decide(call, score)
         seconds = time.perf_counter() - started
         return replace(generated, seconds=seconds), replace(meta, seconds=seconds)
 
-    async def score(
-        self, label: str, prefix: Sequence[int], continuations: Sequence[Sequence[int]]
-    ) -> list[Score]:
+    async def score(self, call: Call, continuations: Sequence[Sequence[int]]) -> list[Score]:
         """Log-probabilities of continuations."""
-        return await self._backend.score(prefix, continuations)
+        return await self._backend.score(
+            call.prompt, continuations, cache_salt=call.cache_salt, plan=call.plan
+        )

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from sgrt_frontend.backend import Backend
-from sgrt_frontend.call import Call, Chunk, Description, Message, Score
+from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score
 from sgrt_frontend.spelling import Spelling
 
 Rendered = tuple[tuple[Message, ...], bool]
@@ -71,6 +71,13 @@ class RememberingBackend:
         """Run a call."""
         return self._backend.generate(call)
 
-    async def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
+    async def score(
+        self,
+        prefix: Sequence[int],
+        continuations: Sequence[Sequence[int]],
+        *,
+        cache_salt: str = "",
+        plan: CallPlan | None = None,
+    ) -> list[Score]:
         """Log-probabilities."""
-        return await self._backend.score(prefix, continuations)
+        return await self._backend.score(prefix, continuations, cache_salt=cache_salt, plan=plan)

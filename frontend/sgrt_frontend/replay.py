@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sgrt_frontend.call import Call, Chunk, Description, Finish, Message, SamplingParams, Score
+from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Finish, Message, SamplingParams, Score
 from sgrt_frontend.caller import Decide, Generated, OnChunk
 from sgrt_frontend.encoder import Encoder
 from sgrt_frontend.errors import BackendError, SgrtError
@@ -105,11 +105,9 @@ class _TraceCaller:
         )
         return Generated(samples=recorded.samples, seconds=recorded.seconds), meta
 
-    async def score(
-        self, label: str, prefix: Sequence[int], continuations: Sequence[Sequence[int]]
-    ) -> list[Score]:
+    async def score(self, call: Call, continuations: Sequence[Sequence[int]]) -> list[Score]:
         """The recorded scores."""
-        recorded = self._matched(Call(prompt=tuple(prefix), label=label), CallKind.SCORE)
+        recorded = self._matched(call, CallKind.SCORE)
         if recorded.continuations != tuple(map(tuple, continuations)):
             raise self._diverged(recorded.label, recorded.variable, 0, "other continuations are scored")
         return list(recorded.scores)
@@ -257,5 +255,12 @@ class _TraceBackend:
     def generate(self, call: Call) -> AsyncIterator[Chunk]:
         raise BackendError("a trace answers through its caller")
 
-    async def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
+    async def score(
+        self,
+        prefix: Sequence[int],
+        continuations: Sequence[Sequence[int]],
+        *,
+        cache_salt: str = "",
+        plan: CallPlan | None = None,
+    ) -> list[Score]:
         raise BackendError("a trace answers through its caller")

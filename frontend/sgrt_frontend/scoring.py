@@ -34,7 +34,13 @@ class Scoring:
         task = self.split(rope)
         trace = self.run.trace
         started = trace.now()
-        call = Call(prompt=task.prefix.flat(), label=self.label)
+        outlook = self.run.outlook
+        call = Call(
+            prompt=task.prefix.flat(),
+            cache_salt=self.run.options.cache_salt,
+            label=self.label,
+            plan=None if outlook is None else outlook.call_plan(self.label, task.prefix),
+        )
 
         def record() -> TracedCall:
             return traced(
@@ -48,7 +54,7 @@ class Scoring:
             )
 
         try:
-            scores = await self.run.caller.score(self.label, call.prompt, task.continuations)
+            scores = await self.run.caller.score(call, task.continuations)
         except BaseException as error:
             trace.add(failed(record(), error))
             raise

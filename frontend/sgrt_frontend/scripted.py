@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from sgrt_frontend.call import (
     Call,
+    CallPlan,
     Chunk,
     Description,
     Finish,
@@ -223,7 +224,14 @@ class ScriptedBackend:
         position, stop = min(found)
         return text[: position + len(stop) * call.sampling.include_stop], StopReason.STOP_STRING, stop
 
-    async def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
+    async def score(
+        self,
+        prefix: Sequence[int],
+        continuations: Sequence[Sequence[int]],
+        *,
+        cache_salt: str = "",
+        plan: CallPlan | None = None,
+    ) -> list[Score]:
         """Log-probabilities under `next_logprobs`, or as `likes` has it."""
         self.scored.append(tuple(prefix))
         cached = self._remember(tuple(prefix))

@@ -259,11 +259,14 @@ class Selection:
         """Weigh the choices after `before`, set the variable, return the rope with the choice appended."""
         encoder = self.run.encoder
         before = encoder.begun(before)
+        outlook = self.run.outlook
         call = Call(
             prompt=before.flat(),
             sampling=SamplingParams(seed=self._seed(), temperature=self.select.temperature),
             constraint=Choice(options=self.select.choices),
+            cache_salt=self.run.options.cache_salt,
             label=self.place.label,
+            plan=None if outlook is None else outlook.call_plan(self.place.label, before),
         )
         generated, meta = await self._selected(call, before)
         sample = generated.samples[0]

@@ -28,7 +28,7 @@ from sgrt.errors import (
     Overloaded,
     SgrtError,
 )
-from sgrt_frontend.call import Call, Chunk, Description, Message, Score
+from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score
 from sgrt_frontend.spelling import Spelling
 
 _CACHED_TEXTS = 4096
@@ -129,9 +129,21 @@ class HttpBackend:
         except httpx.HTTPError as error:
             raise _unreachable(self._base_url, error) from error
 
-    async def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
+    async def score(
+        self,
+        prefix: Sequence[int],
+        continuations: Sequence[Sequence[int]],
+        *,
+        cache_salt: str = "",
+        plan: CallPlan | None = None,
+    ) -> list[Score]:
         """Log-probabilities of each continuation after `prefix`."""
-        body = {"prefix": list(prefix), "continuations": [list(tokens) for tokens in continuations]}
+        body: dict[str, object] = {
+            "prefix": list(prefix),
+            "continuations": [list(tokens) for tokens in continuations],
+        }
+        if cache_salt:
+            body["cache_salt"] = cache_salt
         try:
             response = await self._async_client().post("/score", json=body)
         except httpx.HTTPError as error:

@@ -68,7 +68,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 NAMES = (
-    "mmlu react generative_agents tree_of_thought_deep tree_of_thought_wide skeleton branch_solve_merge "
+    "mmlu hellaswag react generative_agents tree_of_thought_deep tree_of_thought_wide skeleton branch_solve_merge "
     "multi_turn_short multi_turn_long rag in_batch"
 )
 

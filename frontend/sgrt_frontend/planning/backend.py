@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from sgrt_frontend.backend import Backend
-from sgrt_frontend.call import Call, Chunk, Description, Message, Score, StopReason, Usage
+from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score, StopReason, Usage
 from sgrt_frontend.caller import Decide, Generated, OnChunk
 from sgrt_frontend.errors import BackendError
 from sgrt_frontend.expression import Value
@@ -71,7 +71,14 @@ class PlanBackend:
         """Not needed: a plan answers through its caller."""
         raise BackendError("a plan generates nothing")
 
-    async def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
+    async def score(
+        self,
+        prefix: Sequence[int],
+        continuations: Sequence[Sequence[int]],
+        *,
+        cache_salt: str = "",
+        plan: CallPlan | None = None,
+    ) -> list[Score]:
         """Not needed: a plan answers through its caller."""
         raise BackendError("a plan scores nothing")
 
@@ -80,7 +87,8 @@ class PlanBackend:
 class PlannedCall:
     """A call that a run will make. Negative numbers in `prompt` and `output` are unknown runs.
 
-    The last unit of a generated `output` is its last token. `attempts` is how often it may run (`until`); `samples` how many outputs it has.
+    The last unit of a generated `output` is its last token. `attempts` is how often it may run (`until`); `samples`
+    how many outputs it has. `branches` are the numbers of tokens behind the prompt that are computed to score texts.
     """
 
     label: str
@@ -90,6 +98,7 @@ class PlannedCall:
     output: tuple[int, ...]
     attempts: Bounds = ONCE
     samples: int = 1
+    branches: tuple[int, ...] = ()
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -99,7 +108,7 @@ class PlannedCall:
     @property
     def has_more_outputs(self) -> bool:
         """Whether outputs beside the one that a state goes on with start from the prompt."""
-        return self.samples > 1 or self.attempts.high > 1
+        return self.samples > 1 or self.attempts.high > 1 or bool(self.branches)
 
 
 class PlanCaller:
@@ -147,6 +156,7 @@ class PlanCaller:
             kind=CallKind.SELECT,
             prompt=call.prompt,
             output=(-number,),
+            branches=() if select.all_spellings else tuple(size - 1 for size in sizes if size > 1),
         )
         self.calls.append(planned)
         undecided = Undecided(list(select.choices), call.label, self._oracle)
@@ -155,15 +165,13 @@ class PlanCaller:
         meta = Meta(usage=sample.usage, samples=(sample,), probabilities=AnyProbability(select.choices))
         return Generated(samples=(sample,), seconds=0.0, values=(value,)), meta
 
-    async def score(
-        self, label: str, prefix: Sequence[int], continuations: Sequence[Sequence[int]]
-    ) -> list[Score]:
+    async def score(self, call: Call, continuations: Sequence[Sequence[int]]) -> list[Score]:
         """Zeros."""
         planned = PlannedCall(
-            label=label, variable="score", kind=CallKind.SCORE, prompt=tuple(prefix), output=()
+            label=call.label, variable="score", kind=CallKind.SCORE, prompt=call.prompt, output=()
         )
         self.calls.append(planned)
-        usage = Usage(prompt_tokens=len(prefix), cached_tokens=0, output_tokens=0)
+        usage = Usage(prompt_tokens=len(call.prompt), cached_tokens=0, output_tokens=0)
         return [Score(logprobs=(0.0,) * len(tokens), usage=usage) for tokens in continuations]
 
     def _sample(self, number: int, tokens: tuple[int, ...]) -> Sample:

@@ -234,19 +234,23 @@ class _Simulator:
         progress = self._progress[key]
         call = progress.call
         progress.attempts -= 1
-        progress.sequences = call.samples
         prompt = self._size(call.prompt)
         output = self._size(call.output) if call.kind is CallKind.GENERATE else 0
-        path = self.pages.path(call.kept)
+        progress.sequences = len(call.branches) or call.samples
+        if call.branches:
+            for size in call.branches:
+                self._queue(key, self.pages.own(call.prompt, size), prompt + size, 0)
+            return
         for sample in range(call.samples):
             is_own = sample > 0 or progress.attempts > 0
-            own = self.pages.own(call.prompt, max(0, output - 1)) if is_own else path
-            self._serial += 1
-            urgency = min(self._remaining_s[key], self._machine.aging_s)
-            sequence = _Sequence(
-                key=key, path=own, prompt=prompt, output=output, rank=(self.now_s - urgency, self._serial)
-            )
-            insort(self._waiting, sequence, key=_rank)
+            path = self.pages.own(call.prompt, max(0, output - 1)) if is_own else self.pages.path(call.kept)
+            self._queue(key, path, prompt, output)
+
+    def _queue(self, key: Key, path: list[Stretch], prompt: int, output: int) -> None:
+        self._serial += 1
+        rank = (self.now_s - min(self._remaining_s[key], self._machine.aging_s), self._serial)
+        sequence = _Sequence(key=key, path=path, prompt=prompt, output=output, rank=rank)
+        insort(self._waiting, sequence, key=_rank)
 
     def _end(self, sequence: _Sequence) -> None:
         self._running.remove(sequence)
