@@ -41,6 +41,74 @@ def finite_anchor(top):
 
 
 @triton.jit
+def softened(scores, top, AXIS: tl.constexpr):
+    """One step of the online softmax (arXiv 2205.14135) over tokens along AXIS of `scores`, -inf where unseen.
+
+    top: the highest scores so far. Returns the highest now, by what earlier sums shrink, and the weights.
+    """
+    highest = tl.maximum(top, tl.max(scores, axis=AXIS))
+    anchor = finite_anchor(highest)
+    return highest, tl.exp2(top - anchor), tl.exp2(scores - tl.expand_dims(anchor, AXIS))
+
+
+@triton.jit
+def rows_of_tile(tile, kv_head, BLOCK_M: tl.constexpr, GROUP: tl.constexpr):
+    """The (query, head of the group) rows of a tile, heads innermost: each row's query in the chunk, and its head."""
+    packed = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    return packed // GROUP, kv_head * GROUP + packed % GROUP
+
+
+@triton.jit
+def reach_of_tile(tile, start, context, BLOCK_M: tl.constexpr, GROUP: tl.constexpr):
+    """First and last position of a tile's queries; the chunk starts at position `start`."""
+    lowest = start + (tile * BLOCK_M) // GROUP
+    return lowest, tl.minimum(start + (tile * BLOCK_M + BLOCK_M - 1) // GROUP, context - 1)
+
+
+@triton.jit
+def group_query(
+    query,
+    sequence,
+    query_stride,
+    head,
+    in_group,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+):
+    """A decoding sequence's query for the heads of a group, [BLOCK_D, heads]."""
+    channel = tl.arange(0, BLOCK_D)
+    at = sequence.to(tl.int64) * query_stride + head[None, :] * HEAD_DIM + channel[:, None]
+    return tl.load(query + at, mask=in_group[None, :] & (channel < HEAD_DIM)[:, None], other=0.0)
+
+
+@triton.jit
+def store_split(
+    top,
+    total,
+    merged,
+    partial,
+    lse,
+    sequence,
+    heads,
+    head,
+    split,
+    in_group,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    SPLITS: tl.constexpr,
+):
+    """Write one split of a decoding sequence's heads, normalized; see `merge_splits`."""
+    result, exponent = normalized(top, total, merged)
+    channel = tl.arange(0, BLOCK_D)
+    at = (sequence.to(tl.int64) * heads + head) * SPLITS + split
+    result_at = partial + at[None, :] * HEAD_DIM + channel[:, None]
+    mask = in_group[None, :] & (channel < HEAD_DIM)[:, None]
+    tl.store(result_at, result.to(partial.dtype.element_ty), mask=mask)
+    if SPLITS > 1:
+        tl.store(lse + at, exponent, mask=in_group)
+
+
+@triton.jit
 def relative_scale(code, CODE: tl.constexpr):
     """Scale codes (see scale_code) as float16 multiples of their base; the three exponent bits move into place.
 

@@ -19,11 +19,14 @@ from torch import Tensor
 
 from sgrt_kernels.attention_tiles import (
     MINUS_INF,
-    finite_anchor,
+    group_query,
     merge_splits,
     merged_slots,
-    normalized,
+    reach_of_tile,
+    rows_of_tile,
     scaled,
+    softened,
+    store_split,
 )
 from sgrt_kernels.configurations import AttentionConfig, attention_config, split_count
 from sgrt_kernels.layout import PagedLayer
@@ -66,8 +69,7 @@ def decode_kernel(
     slot, token = tl.arange(0, SLOTS), tl.arange(0, BLOCK_N)
     in_group, in_head = row < GROUP, channel < HEAD_DIM
     head = kv_head * GROUP + row
-    q_at = sequence.to(tl.int64) * query_stride + head[None, :] * HEAD_DIM + channel[:, None]
-    q = tl.load(query + q_at, mask=in_group[None, :] & in_head[:, None], other=0.0)
+    q = group_query(query, sequence, query_stride, head, in_group, HEAD_DIM, BLOCK_D)
     q = tl.broadcast_to(q[None, :, :], (SLOTS, BLOCK_D, BLOCK_H))
     first = 0
     if WINDOW > 0:
@@ -95,10 +97,7 @@ def decode_kernel(
         if WINDOW > 0:
             visible = visible & (position >= context - WINDOW)
         scores = tl.where(visible[:, :, None], scores, MINUS_INF)
-        highest = tl.maximum(top, tl.max(scores, axis=1))
-        anchor = finite_anchor(highest)
-        shrink = tl.exp2(top - anchor)
-        weight = tl.exp2(scores - anchor[:, None, :])
+        top, shrink, weight = softened(scores, top, 1)
         total = total * shrink + tl.sum(weight, axis=1)
         # loaded as [SLOTS, BLOCK_D, BLOCK_N], whichever of the two lies side by side: a turned copy would not be
         # copied ahead of its use
@@ -107,15 +106,23 @@ def decode_kernel(
         v_mask = in_context[:, None, :] & in_head[None, :, None]
         v = tl.load(values + value_at, mask=v_mask, other=0.0).to(q.dtype)
         merged = tl.dot(v, weight.to(q.dtype), merged * shrink[:, None, :], input_precision="ieee")
-        top = highest
     top_all, total_all, merged_all = merged_slots(top, total, merged)
-    result, exponent = normalized(top_all, total_all, merged_all)
     heads = tl.num_programs(1) * GROUP
-    at = (sequence.to(tl.int64) * heads + head) * SPLITS + split
-    result_at = partial + at[None, :] * HEAD_DIM + channel[:, None]
-    tl.store(result_at, result.to(partial.dtype.element_ty), mask=in_group[None, :] & in_head[:, None])
-    if SPLITS > 1:
-        tl.store(lse + at, exponent, mask=in_group)
+    store_split(
+        top_all,
+        total_all,
+        merged_all,
+        partial,
+        lse,
+        sequence,
+        heads,
+        head,
+        split,
+        in_group,
+        HEAD_DIM,
+        BLOCK_D,
+        SPLITS,
+    )
 
 
 @triton.jit
@@ -153,16 +160,14 @@ def extend_kernel(
     if tile * BLOCK_M >= count * GROUP:
         return
     context = tl.load(context_lengths + sequence)
-    packed = tile * BLOCK_M + tl.arange(0, BLOCK_M)  # (query, head of the group), heads innermost
-    offset, head = packed // GROUP, kv_head * GROUP + packed % GROUP
+    offset, head = rows_of_tile(tile, kv_head, BLOCK_M, GROUP)
     position = context - count + offset
     token, channel = tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_D)
     in_chunk, in_head = offset < count, channel < HEAD_DIM
     row_mask = in_chunk[:, None] & in_head[None, :]
     row_at = (first_row + offset).to(tl.int64) * query_stride + head * HEAD_DIM
     q = tl.load(query + row_at[:, None] + channel[None, :], mask=row_mask, other=0.0)
-    lowest = context - count + (tile * BLOCK_M) // GROUP
-    furthest = tl.minimum(context - count + (tile * BLOCK_M + BLOCK_M - 1) // GROUP, context - 1)
+    lowest, furthest = reach_of_tile(tile, context - count, context, BLOCK_M, GROUP)
     start = 0
     if WINDOW > 0:
         start = (tl.maximum(lowest - WINDOW + 1, 0) // BLOCK_N) * BLOCK_N
@@ -186,10 +191,7 @@ def extend_kernel(
         if WINDOW > 0:
             visible = visible & (seen[None, :] > position[:, None] - WINDOW)
         scores = tl.where(visible, scores, MINUS_INF)
-        highest = tl.maximum(top, tl.max(scores, axis=1))
-        anchor = finite_anchor(highest)
-        shrink = tl.exp2(top - anchor)
-        weight = tl.exp2(scores - anchor[:, None])
+        top, shrink, weight = softened(scores, top, 1)
         total = total * shrink + tl.sum(weight, axis=1)
         value_at = page * value_page + (seen % PAGE) * value_token
         v = tl.load(
@@ -198,7 +200,6 @@ def extend_kernel(
             other=0.0,
         )
         merged = tl.dot(weight.to(q.dtype), v.to(q.dtype), merged * shrink[:, None], input_precision="ieee")
-        top = highest
     result = merged / tl.where(total > 0, total, 1.0)[:, None]
     tl.store(out + row_at[:, None] + channel[None, :], result.to(out.dtype.element_ty), mask=row_mask)
 

@@ -1,8 +1,9 @@
 """Attention over sealed and exact pages on a GPU, in Triton.
 
 Keys enter the dot as `code * relative scale + offset / base` in float16, one fused multiply-add per pair; the head's
-base, which is common to them, multiplies the scores. Values stay codes: their scale joins the exponent, `exp2(score + log2(value scale) - top)`, so that the weights are at
-most 1 in float16 however small the values are, and the sum of exponentials divides it out again.
+base, which is common to them, multiplies the scores. Values stay codes: their scale joins the exponent,
+`exp2(score + log2(value scale) - top)`, so that the weights are at most 1 in float16 however small the values are,
+and the sum of exponentials divides it out again.
 
 The shape of the kernels is that of paged_attention: slots of a 3D dot for decode, tiles of rows for extend.
 """
@@ -16,13 +17,16 @@ from torch import Tensor
 
 from sgrt_kernels.attention_tiles import (
     MINUS_INF,
-    finite_anchor,
+    group_query,
     half_of_code,
     half_of_int8,
     merged_slots,
-    normalized,
+    reach_of_tile,
     relative_scale,
+    rows_of_tile,
     scaled,
+    softened,
+    store_split,
 )
 from sgrt_kernels.configurations import AttentionConfig, attention_config, split_count
 from sgrt_kernels.layout import PagedLayer, SealedPages
@@ -83,8 +87,7 @@ def sealed_decode_kernel(
     slot, token = tl.arange(0, SLOTS), tl.arange(0, BLOCK_N)
     in_group, in_head = row < GROUP, channel < HEAD_DIM
     head = kv_head * GROUP + row
-    q_at = sequence.to(tl.int64) * query_stride + head[None, :] * HEAD_DIM + channel[:, None]
-    q = tl.load(query + q_at, mask=in_group[None, :] & in_head[:, None], other=0.0).to(tl.float16)
+    q = group_query(query, sequence, query_stride, head, in_group, HEAD_DIM, BLOCK_D).to(tl.float16)
     q_slots = tl.broadcast_to(q[None, :, :], (SLOTS, BLOCK_D, BLOCK_H))
     own = (context - 1) // PAGE
     first = 0
@@ -133,16 +136,12 @@ def sealed_decode_kernel(
             v_scale = tl.where(in_window, v_scale, 0.0)
         scores = scaled(tl.dot(k, q_slots), (base * scale)[:, None, None], SOFT_CAP)
         scores = scores + tl.log2(v_scale)[:, :, None]  # [SLOTS, BLOCK_N, BLOCK_H]
-        highest = tl.maximum(top, tl.max(scores, axis=1))
-        anchor = finite_anchor(highest)
-        shrink = tl.exp2(top - anchor)
-        weight = tl.exp2(scores - anchor[:, None, :])
+        top, shrink, weight = softened(scores, top, 1)
         total = total * shrink + tl.sum(weight * inverse[:, :, None], axis=1)
         value_at = (page * value_page + inside * value_token + kv_head * value_head)[:, None, None]
         value_at = value_at + (channel * value_channel)[None, :, None] + (token * value_token)[None, None, :]
         v = tl.load(values + value_at, mask=is_live[:, None, None] & in_head[None, :, None], other=0.0)
         merged = tl.dot(half_of_code(v, CODE, PTX), weight.to(tl.float16), merged * shrink[:, None, :])
-        top = highest
     if CODE == "soft_fp8":
         merged = merged * 256.0
     top_all, total_all, merged_all = merged_slots(top, total, merged)
@@ -158,21 +157,27 @@ def sealed_decode_kernel(
         if WINDOW > 0:
             visible_own = visible_own & (position >= context - WINDOW)
         scores_own = tl.where(visible_own[:, None], scores_own, MINUS_INF)
-        highest_own = tl.maximum(top_all, tl.max(scores_own, axis=0))
-        anchor_own = finite_anchor(highest_own)
-        shrink_own = tl.exp2(top_all - anchor_own)
-        weight_own = tl.exp2(scores_own - anchor_own[None, :])
+        top_all, shrink_own, weight_own = softened(scores_own, top_all, 0)
         total_all = total_all * shrink_own + tl.sum(weight_own, axis=0)
         v_own = tl.load(exact_values + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
         weighted = tl.dot(tl.trans(v_own.to(tl.float16)), weight_own.to(tl.float16))
         merged_all = merged_all * shrink_own[None, :] + weighted
-        top_all = highest_own
-    result, exponent = normalized(top_all, total_all, merged_all)
-    at = (sequence.to(tl.int64) * kv_heads * GROUP + head) * SPLITS + split
-    result_at = partial + at[None, :] * HEAD_DIM + channel[:, None]
-    tl.store(result_at, result.to(partial.dtype.element_ty), mask=in_group[None, :] & in_head[:, None])
-    if SPLITS > 1:
-        tl.store(lse + at, exponent, mask=in_group)
+    heads = kv_heads * GROUP
+    store_split(
+        top_all,
+        total_all,
+        merged_all,
+        partial,
+        lse,
+        sequence,
+        heads,
+        head,
+        split,
+        in_group,
+        HEAD_DIM,
+        BLOCK_D,
+        SPLITS,
+    )
 
 
 @triton.jit
@@ -225,16 +230,14 @@ def sealed_extend_kernel(
     if tile * BLOCK_M >= count * GROUP:
         return
     context = tl.load(context_lengths + sequence)
-    packed = tile * BLOCK_M + tl.arange(0, BLOCK_M)
-    offset, head = packed // GROUP, kv_head * GROUP + packed % GROUP
+    offset, head = rows_of_tile(tile, kv_head, BLOCK_M, GROUP)
     position = context - count + offset
     token, channel = tl.arange(0, PAGE), tl.arange(0, BLOCK_D)
     in_chunk, in_head = offset < count, channel < HEAD_DIM
     row_mask = in_chunk[:, None] & in_head[None, :]
     row_at = (first_row + offset).to(tl.int64) * query_stride + head * HEAD_DIM
     q = tl.load(query + row_at[:, None] + channel[None, :], mask=row_mask, other=0.0).to(tl.float16)
-    lowest = context - count + (tile * BLOCK_M) // GROUP
-    furthest = tl.minimum(context - count + (tile * BLOCK_M + BLOCK_M - 1) // GROUP, context - 1)
+    lowest, furthest = reach_of_tile(tile, context - count, context, BLOCK_M, GROUP)
     first_page = 0
     if WINDOW > 0:
         first_page = tl.maximum(lowest - WINDOW + 1, 0) // PAGE
@@ -261,17 +264,13 @@ def sealed_extend_kernel(
         value_scale_at = page * value_scale_page + kv_head * value_scale_head + token * value_scale_token
         v_scale = tl.load(value_scales + value_scale_at).to(tl.float32)
         scores = tl.where(visible, scores + tl.log2(v_scale)[None, :], MINUS_INF)
-        highest = tl.maximum(top, tl.max(scores, axis=1))
-        anchor = finite_anchor(highest)
-        shrink = tl.exp2(top - anchor)
-        weight = tl.exp2(scores - anchor[:, None])
+        top, shrink, weight = softened(scores, top, 1)
         total = total * shrink + tl.sum(weight * (1.0 / v_scale)[None, :], axis=1)
         value_at = page * value_page + kv_head * value_head + token * value_token
         v = tl.load(
             values + value_at[:, None] + (channel * value_channel)[None, :], mask=in_head[None, :], other=0.0
         )
         merged = tl.dot(weight.to(tl.float16), half_of_code(v, CODE, PTX), merged * shrink[:, None])
-        top = highest
     if CODE == "soft_fp8":
         merged = merged * 256.0
     first_own = (context - count) // PAGE
@@ -288,14 +287,10 @@ def sealed_extend_kernel(
         if WINDOW > 0:
             visible = visible & (seen[None, :] > position[:, None] - WINDOW)
         scores = tl.where(visible, scores, MINUS_INF)
-        highest = tl.maximum(top, tl.max(scores, axis=1))
-        anchor = finite_anchor(highest)
-        shrink = tl.exp2(top - anchor)
-        weight = tl.exp2(scores - anchor[:, None])
+        top, shrink, weight = softened(scores, top, 1)
         total = total * shrink + tl.sum(weight, axis=1)
         v_own = tl.load(exact_values + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
         merged = tl.dot(weight.to(tl.float16), v_own.to(tl.float16), merged * shrink[:, None])
-        top = highest
     safe = tl.where(total > 0, total, 1.0)
     result = merged / safe[:, None]
     tl.store(out + row_at[:, None] + channel[None, :], result.to(out.dtype.element_ty), mask=row_mask)

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sgrt_kernels.attention_tiles import MINUS_INF, finite_anchor, scaled
+from sgrt_kernels.attention_tiles import MINUS_INF, finite_anchor, scaled, softened
 from sgrt_kernels.layout import PagedLayer
 from sgrt_kernels.ops.tree_attention.plan import TreePlan
 
@@ -73,16 +73,12 @@ def tree_item_kernel(
         k = tl.load(key_base + key_at[None, :] + channel[:, None], mask=k_mask, other=0.0).to(q.dtype)
         scores = scaled(tl.dot(q, k, input_precision="ieee"), scale, SOFT_CAP)
         scores = tl.where(is_live[None, :], scores, MINUS_INF)
-        highest = tl.maximum(top, tl.max(scores, axis=1))
-        anchor = finite_anchor(highest)
-        shrink = tl.exp2(top - anchor)
-        weight = tl.exp2(scores - anchor[:, None])
+        top, shrink, weight = softened(scores, top, 1)
         total = total * shrink + tl.sum(weight, axis=1)
         value_at = page * value_page + (at % PAGE) * value_token
         v_mask = is_live[:, None] & in_head[None, :]
         v = tl.load(value_base + value_at[:, None] + channel[None, :], mask=v_mask, other=0.0).to(q.dtype)
         merged = tl.dot(weight.to(q.dtype), v, merged * shrink[:, None], input_precision="ieee")
-        top = highest
     seen = total > 0
     safe = tl.where(seen, total, 1.0)
     out_at = (tl.load(first_partials + item) + index).to(tl.int64) * heads + head
