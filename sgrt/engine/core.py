@@ -46,7 +46,7 @@ class EngineCore:
         sampled_tokens: int | None = None,
         checks_integrity: bool = False,
     ) -> None:
-        self.stats = EngineStats(pages_total=limits.num_pages)
+        self.stats = EngineStats(pages_total=limits.num_pages, tail_pages_total=limits.num_tail_pages)
         self.scheduler = Scheduler(limits, self.stats)
         self._runner = runner
         self._limits = limits
@@ -239,6 +239,7 @@ class EngineCore:
     def _measure_pages(self) -> None:
         stats, scheduler = self.stats, self.scheduler
         stats.pages_used = stats.pages_total - scheduler.allocator.num_free
+        stats.tail_pages_used = stats.tail_pages_total - scheduler.allocator.num_free_tails
         stats.pages_cached = scheduler.tree.num_pages
         stats.pages_needed = stats.pages_used - scheduler.tree.num_evictable_pages
         stats.peak_pages_needed = max(stats.peak_pages_needed, stats.pages_needed)

@@ -30,6 +30,8 @@ class EngineStats:
     running: int = 0
     pages_total: int = 0
     pages_used: int = 0  # held by a sequence or by the tree
+    tail_pages_total: int = 0  # exact pages beside sealed ones; 0 where pages are not sealed
+    tail_pages_used: int = 0
     pages_cached: int = 0  # held by the tree
     pages_needed: int = 0  # held by a sequence, or kept for calls to come
     peak_pages_needed: int = 0
@@ -47,6 +49,8 @@ class EngineStats:
             "kv_cache_usage_perc": self.pages_used / self.pages_total if self.pages_total else 0.0,
             "kv_pages": self.pages_total,
             "kv_pages_used": self.pages_used,
+            "kv_tail_pages": self.tail_pages_total,
+            "kv_tail_pages_used": self.tail_pages_used,
             "kv_pages_cached": self.pages_cached,
             "engine_steps_total": self.steps,
             "forward_tokens_total": self.forward_tokens,
