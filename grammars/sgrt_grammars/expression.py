@@ -89,6 +89,26 @@ class SpecialToken:
     token_id: int
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Members:
+    """Named members in a fixed order, any but the `required` ones left out: the inside of an object.
+
+    A member is its name and its value; `separator` stands between two, `end` after the last (the empty text if there
+    is none). `free`, if anything, may take the place of one further member and all that follows, `end` included. The
+    names are distinct, and none is the beginning of another. From place `sound_from` on all required members have
+    texts over printable ASCII, so that the automaton need not build them to offer what stands before them.
+    """
+
+    key: Hashable
+    names: tuple[bytes, ...]
+    values: tuple[Expression, ...]
+    required: tuple[bool, ...]
+    separator: Expression
+    end: Expression
+    free: Expression
+    sound_from: int
+
+
 class Canonical(Enum):
     """How captured text is brought to the form in which `Distinct` compares it."""
 
@@ -124,6 +144,7 @@ Expression = (
     | Intersection
     | Complement
     | Deferred
+    | Members
     | SpecialToken
     | Scope
     | Distinct

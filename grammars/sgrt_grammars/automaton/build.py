@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from sgrt_grammars.automaton.arena import Arena
+from sgrt_grammars.automaton.members import members_expression
 from sgrt_grammars.automaton.node import UNBOUNDED, Action, Kind, Node
 from sgrt_grammars.errors import CompileLimitExceeded, InvalidConstraint
 from sgrt_grammars.expression import (
@@ -18,6 +19,7 @@ from sgrt_grammars.expression import (
     Expression,
     Intersection,
     Literal,
+    Members,
     Repetition,
     Scope,
     SpecialToken,
@@ -132,6 +134,8 @@ class Builder:
                     node.alive = True
                 node.has_short = expression.build_short is not None
                 return node
+            case Members():
+                return self.build(members_expression(expression))
             case SpecialToken(token_id):
                 return self._arena.special(token_id)
             case _:

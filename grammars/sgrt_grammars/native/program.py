@@ -23,6 +23,7 @@ from sgrt_grammars.expression import (
     Expression,
     Intersection,
     Literal,
+    Members,
     Repetition,
     Scope,
     SpecialToken,
@@ -34,11 +35,13 @@ _LITERAL, _SET, _CONCATENATION, _ALTERNATION, _REPETITION, _INTERSECTION = 1, 2,
 _COMPLEMENT, _SCOPE = b"\x07", b"\x0a"
 _DEFERRED, _SPECIAL = 8, 9
 _DISTINCT = {Canonical.BYTES: b"\x0b", Canonical.JSON: b"\x0c"}
-_AGAIN, _NODE, _DEFERRED_SATISFIABLE, _DEFERRED_SHORT, _DEFERRED_BOTH = 13, 14, 15, 16, 17
+_AGAIN, _NODE, _DEFERRED_SATISFIABLE, _DEFERRED_SHORT, _DEFERRED_BOTH, _MEMBERS = 13, 14, 15, 16, 17, 18
 
 _COUNTED = struct.Struct("<BI").pack
 _SIGNED = struct.Struct("<Bi").pack
 _BOUNDS = struct.Struct("<Bqq").pack
+_MEMBER_COUNT = struct.Struct("<BIi").pack
+_LENGTH = struct.Struct("<I").pack
 _MAX_BOUND = (1 << 62) - 1
 
 
@@ -54,32 +57,31 @@ class Programs:
     def write(self, expression: Expression) -> bytes:
         """The program of `expression`."""
         out: list[bytes] = []
-        emit = out.append
         known = self._nodes
         numbers: dict[int, int] = {}
         order: list[Expression] = []
-        stack: list[tuple[Expression, bool]] = [(expression, False)]
+        stack: list[Expression | _Operation] = [expression]
         while stack:
-            current, is_ready = stack.pop()
+            current = stack.pop()
+            if isinstance(current, _Operation):
+                out.append(current.code)
+                numbers[id(current.expression)] = len(order)
+                order.append(current.expression)
+                continue
             identity = id(current)
-            write = _COMPOUND.get(type(current))
-            if is_ready and write is not None:
-                emit(write(current))
-            elif identity in known:
-                emit(_SIGNED(_NODE, known[identity][1]))
-                continue
+            if identity in known:
+                out.append(_SIGNED(_NODE, known[identity][1]))
             elif identity in numbers:
-                emit(_COUNTED(_AGAIN, numbers[identity]))
-                continue
-            elif write is not None:
-                parts = _parts(current)
-                stack.append((current, True))
-                stack.extend([(part, False) for part in reversed(parts)])
-                continue
+                out.append(_COUNTED(_AGAIN, numbers[identity]))
             else:
-                emit(self._leaf(current))
-            numbers[identity] = len(order)
-            order.append(current)
+                code, parts = _WRITERS[type(current)](current, self._deferred)
+                if parts:
+                    stack.append(_Operation(code, current))
+                    stack.extend(reversed(parts))
+                else:
+                    out.append(code)
+                    numbers[identity] = len(order)
+                    order.append(current)
         self._order = order
         return b"".join(out)
 
@@ -96,53 +98,79 @@ class Programs:
         """Operations of the last program."""
         return len(self._order)
 
-    def _leaf(self, expression: Expression) -> bytes:
-        match expression:
-            case Literal(data):
-                return _COUNTED(_LITERAL, len(data)) + data if data else _EMPTY
-            case ByteSet(members):
-                if not 0 <= members < 1 << 256:
-                    raise InvalidConstraint("a byte set has bits beyond 255")
-                return bytes([_SET]) + members.to_bytes(32, "little")
-            case Deferred():
-                return _SIGNED(_kind(expression), self._deferred.number(expression))
-            case SpecialToken(token_id):
-                return _SIGNED(_SPECIAL, token_id)
-            case _:
-                raise InvalidConstraint(f"unknown expression {expression!r}")
+
+class _Operation:
+    """An operation that waits for its operands to be written."""
+
+    __slots__ = ("code", "expression")
+
+    def __init__(self, code: bytes, expression: Expression) -> None:
+        self.code = code
+        self.expression = expression
 
 
-def _kind(expression: Deferred) -> int:
-    if expression.build_short is None:
-        return _DEFERRED_SATISFIABLE if expression.is_satisfiable else _DEFERRED
-    return _DEFERRED_BOTH if expression.is_satisfiable else _DEFERRED_SHORT
+_Written = tuple[bytes, tuple[Expression, ...]]
+"""An operation without its operands, and the operands."""
 
 
-def _parts(expression: Expression) -> tuple[Expression, ...]:
-    match expression:
-        case Concatenation(parts) | Intersection(parts):
-            return parts
-        case Alternation(options):
-            return options
-        case Repetition(body, _, _) | Complement(body) | Scope(body) | Distinct(body, _):
-            return (body,)
-        case _:
-            return ()
+def _literal(expression: Literal, _: DeferredTable) -> _Written:
+    data = expression.data
+    return _COUNTED(_LITERAL, len(data)) + data if data else _EMPTY, ()
 
 
-def _repetition(expression: Repetition) -> bytes:
+def _byte_set(expression: ByteSet, _: DeferredTable) -> _Written:
+    if not 0 <= expression.members < 1 << 256:
+        raise InvalidConstraint("a byte set has bits beyond 255")
+    return bytes([_SET]) + expression.members.to_bytes(32, "little"), ()
+
+
+def _concatenation(expression: Concatenation, _: DeferredTable) -> _Written:
+    return _COUNTED(_CONCATENATION, len(expression.parts)), expression.parts
+
+
+def _alternation(expression: Alternation, _: DeferredTable) -> _Written:
+    return _COUNTED(_ALTERNATION, len(expression.options)), expression.options
+
+
+def _intersection(expression: Intersection, _: DeferredTable) -> _Written:
+    return _COUNTED(_INTERSECTION, len(expression.parts)), expression.parts
+
+
+def _repetition(expression: Repetition, _: DeferredTable) -> _Written:
     low, high = expression.minimum, expression.maximum
     if low < 0 or (high is not None and high < low):
         raise InvalidConstraint(f"a repetition of {low} to {high} times is not possible")
-    return _BOUNDS(_REPETITION, min(low, _MAX_BOUND), -1 if high is None else min(high, _MAX_BOUND))
+    bounds = min(low, _MAX_BOUND), -1 if high is None else min(high, _MAX_BOUND)
+    return _BOUNDS(_REPETITION, *bounds), (expression.body,)
 
 
-_COMPOUND: dict[type, Callable[..., bytes]] = {
-    Concatenation: lambda expression: _COUNTED(_CONCATENATION, len(expression.parts)),
-    Alternation: lambda expression: _COUNTED(_ALTERNATION, len(expression.options)),
-    Intersection: lambda expression: _COUNTED(_INTERSECTION, len(expression.parts)),
+def _deferred(expression: Deferred, deferred: DeferredTable) -> _Written:
+    if expression.build_short is None:
+        kind = _DEFERRED_SATISFIABLE if expression.is_satisfiable else _DEFERRED
+    else:
+        kind = _DEFERRED_BOTH if expression.is_satisfiable else _DEFERRED_SHORT
+    return _SIGNED(kind, deferred.number(expression)), ()
+
+
+def _members(expression: Members, _: DeferredTable) -> _Written:
+    code = [_MEMBER_COUNT(_MEMBERS, len(expression.names), expression.sound_from), bytes(expression.required)]
+    for name in expression.names:
+        code += (_LENGTH(len(name)), name)
+    operands = (*expression.values, expression.separator, expression.end, expression.free)
+    return b"".join(code), operands
+
+
+_WRITERS: dict[type, Callable[..., _Written]] = {
+    Literal: _literal,
+    ByteSet: _byte_set,
+    Concatenation: _concatenation,
+    Alternation: _alternation,
     Repetition: _repetition,
-    Complement: lambda _: _COMPLEMENT,
-    Scope: lambda _: _SCOPE,
-    Distinct: lambda expression: _DISTINCT[expression.canonical],
+    Intersection: _intersection,
+    Complement: lambda expression, _: (_COMPLEMENT, (expression.body,)),
+    Deferred: _deferred,
+    Members: _members,
+    SpecialToken: lambda expression, _: (_SIGNED(_SPECIAL, expression.token_id), ()),
+    Scope: lambda expression, _: (_SCOPE, (expression.body,)),
+    Distinct: lambda expression, _: (_DISTINCT[expression.canonical], (expression.body,)),
 }

@@ -17,6 +17,7 @@ from sgrt_grammars.expression import (
     Distinct,
     Expression,
     Literal,
+    Members,
     Repetition,
     Scope,
 )
@@ -83,12 +84,41 @@ class ObjectText:
 
     def expression(self) -> Expression:
         """The whole object, with its braces."""
+        inside = self._members_in_order() if self._is_plain else self._inside()
+        return Concatenation((Literal(b"{"), space(self.values.whitespace), inside, Literal(b"}")))
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether what may follow depends on nothing but the place."""
+        shape = self.shape
+        is_counted = shape.counts or shape.implications or shape.minimum or shape.maximum is not None
+        return not is_counted and all(shape.members[name].value != NEVER for name in shape.required)
+
+    def _inside(self) -> Expression:
         start = Progress(0, 0, (0,) * len(self.shape.counts))
         options = [self._keys(start)]
         if self._may_end(start):
             options.append(EMPTY_TEXT)
-        return Concatenation(
-            (Literal(b"{"), space(self.values.whitespace), alternation(options), Literal(b"}"))
+        return alternation(options)
+
+    def _members_in_order(self) -> Expression:
+        """All states at once, of which the automaton makes what it reaches."""
+        names = [name for name in self._names if self.shape.members[name].value != NEVER]
+        is_sound = self._sound_after
+        sound_from = sum(not is_sound[index] for index, name in enumerate(self._names) if name in names)
+        between = colon(self.values.whitespace)
+        free = self._free_options(Progress(len(self._names), 0, ()))
+        return Members(
+            key=self.key,
+            names=tuple(quoted(name) for name in names),
+            values=tuple(
+                Concatenation((between, self.values.value(self.shape.members[name].value))) for name in names
+            ),
+            required=tuple(name in self.shape.required for name in names),
+            separator=comma(self.values.whitespace),
+            end=space(self.values.whitespace),
+            free=alternation(free),
+            sound_from=sound_from,
         )
 
     # After a member: the end, or a comma and a further key.

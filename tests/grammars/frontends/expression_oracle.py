@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from sgrt_grammars.expression import (
+    EMPTY_TEXT,
     Alternation,
     ByteSet,
     Canonical,
@@ -22,6 +24,7 @@ from sgrt_grammars.expression import (
     Expression,
     Intersection,
     Literal,
+    Members,
     Repetition,
     Scope,
     SpecialToken,
@@ -176,12 +179,16 @@ class Oracle:
                 return self._repeated(_Rest(id(body), minimum, maximum), rest)
             case _Rest():
                 return self._repeated(item, rest)
-            case Deferred(key, build):
-                if key not in self._built:
-                    self._built[key] = build()
-                return [self._cell(self._built[key], rest)]
+            case Deferred() | Members():
+                return [self._cell(self._unfolded(item), rest)]
             case _:
                 return self._regularly_opened(item, rest)
+
+    def _unfolded(self, item: Deferred | Members) -> Expression:
+        key = (type(item), item.key)
+        if key not in self._built:
+            self._built[key] = item.build() if isinstance(item, Deferred) else _rest_of_members(item, 0)
+        return self._built[key]
 
     def _regularly_opened(self, item: _Item, rest: _Cell | None) -> list[_Cell | None]:
         match item:
@@ -223,6 +230,18 @@ class Oracle:
 
 
 _DEAD = _Cell(_Leave(), None)
+
+
+def _rest_of_members(of: Members, place: int) -> Expression:
+    """What may come at a place: a member that passes over no required one, what is free, or the end."""
+    separator, end = (EMPTY_TEXT, EMPTY_TEXT) if place == 0 else (of.separator, of.end)
+    found: list[Expression] = []
+    for index in range(place, len(of.names)):
+        after = Deferred((of.key, "members", index), partial(_rest_of_members, of, index + 1))
+        found.append(Concatenation((separator, Literal(of.names[index]), of.values[index], after)))
+        if of.required[index]:
+            return Alternation(tuple(found))
+    return Alternation((*found, Concatenation((separator, of.free)), end))
 
 
 def _canonical(text: bytes, canonical: Canonical) -> object:

@@ -183,6 +183,8 @@ Id Machine::deferred(int32_t number) {
     return intern(probe, hash_of(probe));
 }
 
+Id Machine::intern_deferred(Node& probe) { return intern(probe, hash_of(probe)); }
+
 Id Machine::special(int32_t token) {
     Node probe = made(SPECIAL, 0, 0, token, 0);
     return intern(probe, hash_of(probe));

@@ -114,10 +114,9 @@ void Machine::ensure_costs(Id id, NodeMask& mask) {
 template <class Note> void Machine::note_dense(Id id, NodeMask& mask, Note note) {
     while (node(id).kind == DEFERRED) id = unfold(id);
     const Node& n = node(id);
-    if (n.kind == ALTERNATION) {
-        for (int32_t i = 0; i < n.count; i++) note_dense(n.parts[i], mask, note);
-        return;
-    }
+    const std::vector<Id> options = choices(id);
+    for (Id option : options) note_dense(option, mask, note);
+    if (!options.empty()) return;
     const Trie* rest = &trie;
     const bool is_pair = n.kind == CONCATENATION && !n.regular && node(n.a).regular;
     for (const DensePart& part : mask.dense)

@@ -100,10 +100,6 @@ void Cursor::verify(const Thread& thread, const std::vector<int32_t>& tokens, st
         if (after({thread}, token, following)) set_bit(row, token);
 }
 
-static void add_row(std::vector<uint32_t>& row, const std::vector<uint32_t>& more) {
-    for (size_t i = 0; i < row.size(); i++) row[i] |= more[i];
-}
-
 static std::vector<int32_t> tokens_in(const std::vector<uint32_t>& row) {
     std::vector<int32_t> tokens;
     for (size_t word = 0; word < row.size(); word++)
@@ -118,11 +114,13 @@ void Cursor::fill_thread(const Thread& thread, NodeMask& found, std::vector<uint
     const Tightness tight = thread.registers ? m.tightness(thread.node) : LOOSE;
     const bool collides = (tight == PENDING || !found.single.empty()) && may_collide(thread.registers, text);
     if (tight == TIGHT || (tight == PENDING && collides)) {
-        verify(thread, tokens_in(found.row), row);
+        std::vector<uint32_t> plain(row.size(), 0);
+        found.write(plain.data(), plain.size(), true, false);
+        verify(thread, tokens_in(plain), row);
         verify(thread, found.single, row);
         verify(thread, found.tight, row);
     } else {
-        add_row(row, found.single.empty() || collides ? found.row : found.open_row);
+        found.write(row.data(), row.size(), false, !collides);
         if (collides) verify(thread, found.single, row);
         if (thread.registers) verify(thread, found.tight, row);
         else for (int32_t token : found.tight) set_bit(row, token);
@@ -130,18 +128,18 @@ void Cursor::fill_thread(const Thread& thread, NodeMask& found, std::vector<uint
     verify(thread, found.multiple, row);
 }
 
-// Where a mask is a row at hand: nothing has to be verified, no budget is felt.
-const std::vector<uint32_t>* Cursor::row_at_hand(const Thread& thread, NodeMask& found, int64_t remaining) {
+// Whether a mask is at hand: nothing has to be verified, no budget is felt.
+bool Cursor::is_plain(const Thread& thread, NodeMask& found, int64_t remaining) {
     Machine& m = *machine;
-    if (!found.multiple.empty() || !found.tight.empty()) return nullptr;
+    if (!found.multiple.empty() || !found.tight.empty()) return false;
     const Tightness tight = thread.registers ? m.tightness(thread.node) : LOOSE;
-    if (tight == TIGHT) return nullptr;
-    if ((tight == PENDING || !found.single.empty()) && may_collide(thread.registers, text)) return nullptr;
+    if (tight == TIGHT) return false;
+    if ((tight == PENDING || !found.single.empty()) && may_collide(thread.registers, text)) return false;
     if (remaining >= 0) {
         m.ensure_costs(thread.node, found);
-        if (int64_t(found.highest_cost) >= remaining || (thread.registers && found.uses_registers)) return nullptr;
+        if (int64_t(found.highest_cost) >= remaining || (thread.registers && found.uses_registers)) return false;
     }
-    return found.single.empty() ? &found.row : &found.open_row;
+    return true;
 }
 
 void Cursor::mask(uint32_t* out, int64_t remaining) {
@@ -151,15 +149,15 @@ void Cursor::mask(uint32_t* out, int64_t remaining) {
     bool is_first = true;
     for (const Thread& thread : threads) {
         NodeMask& found = m.mask(thread.node);
-        const std::vector<uint32_t>* row = row_at_hand(thread, found, remaining);
-        if (!row) {
+        if (is_plain(thread, found, remaining)) {
+            found.write(out, size, is_first, true);
+        } else {
             scratch.assign(size, 0);
             fill_thread(thread, found, scratch);
             if (remaining >= 0) filter(thread, found, uint32_t(std::min<int64_t>(remaining, NO_COST)), scratch);
-            row = &scratch;
+            if (is_first) memcpy(out, scratch.data(), size * 4);
+            else for (size_t i = 0; i < size; i++) out[i] |= scratch[i];
         }
-        if (is_first) memcpy(out, row->data(), size * 4);
-        else for (size_t i = 0; i < size; i++) out[i] |= (*row)[i];
         is_first = false;
     }
     if (remaining >= 0 && !witness.empty()) out[witness[0] >> 5] |= 1u << (witness[0] & 31);

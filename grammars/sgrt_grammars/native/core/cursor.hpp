@@ -45,7 +45,7 @@ struct Cursor {
     };
     Cheapest cheapest(const Threads& from, const std::vector<uint8_t>& past);
     void fill_thread(const Thread& thread, NodeMask& found, std::vector<uint32_t>& row);
-    const std::vector<uint32_t>* row_at_hand(const Thread& thread, NodeMask& found, int64_t remaining);
+    bool is_plain(const Thread& thread, NodeMask& found, int64_t remaining);
     void verify(const Thread& thread, const std::vector<int32_t>& tokens, std::vector<uint32_t>& row);
     void filter(const Thread& thread, NodeMask& mask, uint32_t remaining, std::vector<uint32_t>& row);
     struct CaptureCosts;

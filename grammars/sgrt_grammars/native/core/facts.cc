@@ -26,9 +26,12 @@ void Machine::fill_facts(Node& n) {
         case ALTERNATION:
         case INTERSECTION:
             n.shortest = n.kind == ALTERNATION ? CAP : 0;
+            n.is_tree = n.kind == ALTERNATION;
             for (int32_t i = 0; i < n.count; i++) {
                 const Node& p = part(n.parts[i]);
                 n.regular = n.regular && p.regular;
+                const Kind begins = p.kind == CONCATENATION ? part(p.a).kind : p.kind;
+                n.is_tree = n.is_tree && p.regular && (begins == LITERAL || p.kind == SET);
                 n.has_guard = n.has_guard || p.kind == GUARDED;
                 n.has_capture = n.has_capture || p.has_capture;
                 n.shortest = n.kind == ALTERNATION ? std::min(n.shortest, p.shortest) : std::max(n.shortest, p.shortest);

@@ -1,6 +1,7 @@
 // The machine of one vocabulary: arena, derivatives, liveness, completions, registers' search and masks.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -97,8 +98,10 @@ struct DensePart {
 
 struct NodeMask {
     Id id = 0;
-    std::vector<uint32_t> row;              // tokens that end no capture
-    std::vector<uint32_t> open_row;         // with `single`, where there is any
+    // The tokens that end no capture: a row, which may be that of a split, and more tokens beside it.
+    const std::vector<uint32_t>* base = nullptr;    // null: empty
+    std::vector<uint32_t> own;
+    std::vector<int32_t> more;
     std::vector<int32_t> single, multiple, tight;   // see automaton/walk.py
     std::vector<DensePart> dense;
     // Built when a budget is asked for: what each token outside the dense parts leads to, and what that costs.
@@ -109,6 +112,16 @@ struct NodeMask {
     std::vector<uint8_t> uses;
     uint32_t highest_cost = 0;
     bool uses_registers = false;
+
+    bool has(int32_t token) const {
+        const size_t word = size_t(token) >> 5;
+        return (base && (*base)[word] >> (token & 31) & 1) || std::binary_search(more.begin(), more.end(), token);
+    }
+    void allow(int32_t token);
+    void allow_all(const std::vector<uint32_t>& row);
+    void make_own(size_t words);                        // so that `allow` sets bits
+    void finish(size_t words);
+    void write(uint32_t* out, size_t words, bool is_first, bool with_single) const;     // over `out`, or into it
 };
 
 class Machine {
@@ -140,6 +153,23 @@ public:
     Id unfold(Id id);
     Id unfold_shorter(Id id);
     Id defined(int32_t number);
+
+    // Members in order (members.cc). Their states are deferred nodes of our own making: `a` is the table's number + 1.
+    struct MemberTable {
+        std::vector<std::vector<uint8_t>> names;
+        std::vector<Id> values;             // of the members; then the separator, the end and what is free
+        std::vector<int32_t> by_name;       // places in the order of the names
+        std::vector<int32_t> next_required; // from each place on; `size()`: none
+        int32_t sound_from = 0;
+
+        int32_t size() const { return int32_t(names.size()); }
+        Id separator() const { return values[names.size()]; }
+        Id end() const { return values[names.size() + 1]; }
+        Id free() const { return values[names.size() + 2]; }
+    };
+    Id members(MemberTable table, const uint8_t* required);
+    Id unfold_members(Id id);
+    Id shortest_members(Id id);
 
     // Derivatives (derive.cc).
     const std::vector<int32_t>& passes(Id id);
@@ -174,6 +204,7 @@ public:
     bool is_live(const Thread& thread, const std::vector<uint8_t>& text);
     void keep_live(Threads& threads, const std::vector<uint8_t>& text);
     Tightness tightness(Id id);
+    Tightness tightness(Id head, Id tail);
     bool find_completion(const Thread& thread, const std::vector<uint8_t>& text, std::vector<int32_t>& symbols);
 
     // Masks (walk.cc, split.cc, budget.cc).
@@ -199,7 +230,13 @@ private:
     friend struct Walk;
     template <class Done, class Step> void evaluate(int bit, Id root, Done done, Step step);
 
+    Id after_member(int32_t table, int32_t place);
+    Id member_keys(int32_t table, int32_t place);
+    Id member_keys(int32_t table, int32_t begin, int32_t end, int32_t depth, int32_t low, int32_t high);
+    Id member(int32_t table, int32_t place, int32_t depth);
+
     Id intern(Node& probe, uint64_t hash);
+    Id intern_deferred(Node& probe);
     Id intern_parts(Kind kind, std::vector<Id>& parts);
     Id pair(Id head, Id tail);
     Id wrap(Kind kind, Id body, Id begin, Id end);
@@ -240,6 +277,7 @@ private:
     bool search(const Thread& thread, const std::vector<uint8_t>& text, std::vector<int32_t>& symbols);
     Tightness visible_tightness(Id id, int depth);
     Tightness decide_tight(Id id, bool is_head, int depth);
+    Tightness chain_tightness(std::vector<Id> run, Id at, bool is_head, int depth);
     bool is_small(const std::vector<Id>& run);
     int64_t count_words(Id id, int depth, std::unordered_set<Id>& open);
 
@@ -254,6 +292,7 @@ private:
     Id unbounded(Id id, int64_t& lowest);
     void ensure_end_index(Split& split);
     void compute_mask(Id id, NodeMask& mask);
+    std::vector<Id> choices(Id id);
     void add_dense(Id id, NodeMask& mask);
     void add_specials(Id id, NodeMask& mask);
     template <class Note> void note_dense(Id id, NodeMask& mask, Note note);
@@ -277,7 +316,9 @@ private:
     std::unordered_map<std::string, int32_t> partition_numbers_;
     std::unordered_map<uint64_t, int32_t> refinements_;
     std::unordered_map<int32_t, Id> definitions_;
+    std::vector<MemberTable> tables_;
     std::unordered_map<uint64_t, Id> special_rows_;
+    std::unordered_map<uint64_t, Tightness> tights_;
     std::unordered_map<Id, std::unique_ptr<Stripped>> stripped_;
     std::deque<Completion> completions_;
     std::deque<std::vector<int32_t>> special_lists_;

@@ -74,6 +74,7 @@ struct Node {
     int8_t tight = -1;
     int8_t visibly_tight = -1;
     bool first_known = false;
+    bool is_tree = false;       // an alternation of texts that each begin with a literal, or are one byte
     bool has_short = false;     // a deferred node with a short form, which its completion comes from
     uint8_t waiting = 0;        // one bit for each kind of evaluation in progress
     int16_t only_symbol = -1;   // memo of a derivative by the only byte it can start with
@@ -81,6 +82,7 @@ struct Node {
     int32_t passes = -1;        // index into the table of ways to pass as empty; 0: none, 1: plainly
     int32_t classes = -1;       // index of the byte partition of a regular node
     int32_t shortest = 0;       // lower bound of symbols, nothing unfolded
+    Id unfolded = -1;           // of a deferred node, once known
     Id a = 0, b = 0;
     int64_t low = 0, high = 0;
     const Id* parts = nullptr;

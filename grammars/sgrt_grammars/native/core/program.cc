@@ -9,7 +9,7 @@ namespace {
 enum Operation : uint8_t {
     OP_EMPTY, OP_LITERAL, OP_SET, OP_CONCATENATION, OP_ALTERNATION, OP_REPETITION, OP_INTERSECTION,
     OP_COMPLEMENT, OP_DEFERRED, OP_SPECIAL, OP_SCOPE, OP_DISTINCT_BYTES, OP_DISTINCT_JSON, OP_AGAIN, OP_NODE,
-    OP_DEFERRED_SATISFIABLE, OP_DEFERRED_SHORT, OP_DEFERRED_BOTH,
+    OP_DEFERRED_SATISFIABLE, OP_DEFERRED_SHORT, OP_DEFERRED_BOTH, OP_MEMBERS,
 };
 
 struct Reader {
@@ -149,6 +149,20 @@ Id Machine::build(const uint8_t* program, size_t size, std::vector<Id>& results)
                 n.has_short = operation == OP_DEFERRED_SHORT || operation == OP_DEFERRED_BOTH;
                 break;
             }
+            case OP_MEMBERS: {
+                const uint32_t count = reader.number<uint32_t>();
+                MemberTable table;
+                table.sound_from = reader.number<int32_t>();
+                const uint8_t* required = reader.bytes(count);
+                for (uint32_t i = 0; i < count; i++) {
+                    const uint32_t length = reader.number<uint32_t>();
+                    const uint8_t* name = reader.bytes(length);
+                    table.names.emplace_back(name, name + length);
+                }
+                table.values = popped(stack, size_t(count) + 3);
+                result = members(std::move(table), required);
+                break;
+            }
             case OP_SPECIAL: result = special(reader.number<int32_t>()); break;
             case OP_SCOPE: result = scope(popped(stack, 1)[0]); break;
             case OP_DISTINCT_BYTES: result = distinct(popped(stack, 1)[0], END_BYTES); break;
@@ -176,12 +190,19 @@ Id Machine::build(const uint8_t* program, size_t size, std::vector<Id>& results)
 
 void Machine::define(int32_t number, Id target) { definitions_[number] = target; }
 
-Id Machine::unfold(Id id) { return defined(int32_t(node(id).low)); }
+Id Machine::unfold(Id id) {
+    if (node(id).unfolded < 0) {
+        const Id found = node(id).a ? unfold_members(id) : defined(int32_t(node(id).low));
+        node(id).unfolded = found;
+    }
+    return node(id).unfolded;
+}
 
 // What a deferred node is completed by: its short form, or what it stands for.
 Id Machine::unfold_shorter(Id id) {
-    const int32_t number = int32_t(node(id).low);
-    return defined(node(id).has_short ? ~number : number);
+    const Node& n = node(id);
+    if (!n.has_short) return unfold(id);
+    return n.a ? shortest_members(id) : defined(~int32_t(n.low));
 }
 
 Id Machine::defined(int32_t number) {

@@ -163,10 +163,32 @@ Tightness Machine::decide_tight(Id id, bool is_head, int depth) {
         case CONCATENATION: break;
         default: return LOOSE;
     }
-    std::vector<Id> run;
+    return chain_tightness({}, id, is_head, depth);
+}
+
+// Of a regular head in front of a tail, without making a node of both.
+Tightness Machine::tightness(Id head, Id tail) {
+    if (head == EMPTY_ID) return tightness(tail);
+    const bool is_passed = is_nullable(head);
+    if (!is_passed && !node(tail).has_capture) return LOOSE;
+    const uint64_t key = uint64_t(uint32_t(head)) << 32 | uint32_t(tail);
+    const auto found = tights_.find(key);
+    if (found != tights_.end()) return found->second;
+    const Tightness tight = chain_tightness({head}, tail, is_passed, 0);
+    tights_[key] = tight;
+    return tight;
+}
+
+// Of a chain whose first parts are in `run` already.
+Tightness Machine::chain_tightness(std::vector<Id> run, Id at, bool is_head, int depth) {
+    auto of_part = [&](Id part) {
+        if (!is_head) return visible_tightness(part, depth + 1);
+        const Node& p = node(part);
+        return p.tight >= 0 ? Tightness(p.tight) : decide_tight(part, true, depth + 1);
+    };
     Tightness most = LOOSE;
     bool is_open = true;    // no capture has begun in the chain, so its first end is that of the open one
-    for (Id at = id;;) {
+    for (;;) {
         const Node& current = node(at);
         const Id part = current.kind == CONCATENATION ? current.a : at;
         if (node(part).kind == ACTION && node(part).low >= END_BYTES) {

@@ -6,36 +6,87 @@
 namespace sgrt {
 
 constexpr int64_t DENSE = 3000;     // trie nodes after which a walk gives up and splits the node instead
+constexpr size_t MANY_TOKENS = 256; // for which a row costs less than a list
 constexpr int MANY_BYTES = 64;      // first bytes of a head that is evidently dense
 
 enum Verdict : uint8_t { PLAIN, SINGLE, TIGHT_END, MULTIPLE };
 
 // How far a token that leads to `place` depends on registers. Of several places the least dependent one counts.
-static Verdict verdict_of(const Walk& walk, const Place& place) {
+static Verdict verdict_of(Walk& walk, const Place& place) {
     const Tightness tight = walk.tightness(place);
     const uint8_t flags = place.flags;
+    if (!flags && tight == LOOSE) return PLAIN;
     if (flags & FLAG_MULTIPLE || (flags && tight == TIGHT)) return MULTIPLE;
     if (tight == PENDING) return flags & (FLAG_BEGAN | FLAG_SINGLE) ? MULTIPLE : SINGLE;
     if (flags & FLAG_SINGLE) return SINGLE;
     return tight == TIGHT ? TIGHT_END : PLAIN;
 }
 
-static void sort_in(const Walk& walk, const Trie& trie, int32_t at, Places places, NodeMask& mask) {
+static void sort_in(Walk& walk, const Trie& trie, int32_t at, Places places, NodeMask& mask) {
     Verdict verdict = MULTIPLE;
     for (const Place& place : places)
         if (verdict != PLAIN) verdict = std::min(verdict, verdict_of(walk, place));
     std::vector<int32_t>* lists[] = {nullptr, &mask.single, &mask.tight, &mask.multiple};
     for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(at) + 1]; i++) {
-        if (verdict == PLAIN) set_bit(mask.row, trie.tokens[size_t(i)]);
+        if (verdict == PLAIN) mask.allow(trie.tokens[size_t(i)]);
         else lists[verdict]->push_back(trie.tokens[size_t(i)]);
     }
+}
+
+static void unique_sorted(std::vector<int32_t>& tokens) {
+    std::sort(tokens.begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+}
+
+void NodeMask::allow(int32_t token) {
+    if (own.empty()) more.push_back(token);
+    else set_bit(own, token);
+}
+
+void NodeMask::allow_all(const std::vector<uint32_t>& row) {
+    if (!base) {
+        base = &row;
+    } else if (base != &row) {
+        make_own(row.size());
+        for (size_t i = 0; i < own.size(); i++) own[i] |= row[i];
+    }
+}
+
+void NodeMask::make_own(size_t words) {
+    if (!own.empty()) return;
+    if (base) own = *base;
+    else own.assign(words, 0);
+    base = &own;
+}
+
+void NodeMask::finish(size_t words) {
+    if (more.size() > MANY_TOKENS) make_own(words);
+    if (own.empty()) {
+        unique_sorted(more);
+        return;
+    }
+    for (int32_t token : more) set_bit(own, token);
+    more.clear();
+}
+
+void NodeMask::write(uint32_t* out, size_t words, bool is_first, bool with_single) const {
+    if (!is_first) {
+        if (base) for (size_t i = 0; i < words; i++) out[i] |= (*base)[i];
+    } else if (base) {
+        memcpy(out, base->data(), words * 4);
+    } else {
+        memset(out, 0, words * 4);
+    }
+    for (int32_t token : more) out[token >> 5] |= 1u << (token & 31);
+    if (with_single)
+        for (int32_t token : single) out[token >> 5] |= 1u << (token & 31);
 }
 
 NodeMask& Machine::mask(Id id) {
     if (node(id).mask) return *node(id).mask;
     auto made = std::make_unique<NodeMask>();
     compute_mask(id, *made);
-    mask_bytes_ += made->row.size() * 4 + sizeof(NodeMask);
+    mask_bytes_ += made->own.size() * 4 + made->more.size() * 4 + sizeof(NodeMask);
     masks_.push_back(std::move(made));
     return *(node(id).mask = masks_.back().get());
 }
@@ -46,16 +97,10 @@ static void without(std::vector<int32_t>& tokens, const std::vector<int32_t>& ot
     tokens.swap(left);
 }
 
-static void unique_sorted(std::vector<int32_t>& tokens) {
-    std::sort(tokens.begin(), tokens.end());
-    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-}
-
 void Machine::compute_mask(Id id, NodeMask& mask) {
     auto reset = [&] {
         mask = NodeMask();
         mask.id = id;
-        mask.row.assign(size_t(words), 0);
     };
     reset();
     const Node& n = node(id);
@@ -76,33 +121,44 @@ void Machine::compute_mask(Id id, NodeMask& mask) {
     }
     add_specials(id, mask);
     for (auto* list : {&mask.single, &mask.multiple, &mask.tight}) unique_sorted(*list);
+    mask.finish(size_t(words));
     // What one option allows outright needs no look at the others.
     for (auto* list : {&mask.single, &mask.multiple, &mask.tight})
-        list->erase(std::remove_if(list->begin(), list->end(), [&](int32_t token) { return has_bit(mask.row, token); }),
+        list->erase(std::remove_if(list->begin(), list->end(), [&](int32_t token) { return mask.has(token); }),
                     list->end());
     without(mask.multiple, mask.single);
     without(mask.multiple, mask.tight);
     without(mask.tight, mask.single);
-    if (mask.single.empty()) return;
-    mask.open_row = mask.row;
-    for (int32_t token : mask.single) set_bit(mask.open_row, token);
 }
 
 void Machine::add_specials(Id id, NodeMask& mask) {
     for (int32_t token : specials(id)) {
         Id target = derive(id, FIRST_SPECIAL + token);
         if (node(target).has_guard) target = strip(target).whole;
-        if (target != NOTHING_ID && is_alive(target)) set_bit(mask.row, token);
+        if (target != NOTHING_ID && is_alive(target)) mask.allow(token);
     }
+}
+
+// The options of a node, those behind which something follows included; none if it is no choice.
+std::vector<Id> Machine::choices(Id id) {
+    const Node& n = node(id);
+    if (n.kind == ALTERNATION) return {n.parts, n.parts + n.count};
+    if (n.kind != CONCATENATION) return {};
+    Id head = n.a;
+    while (node(head).kind == DEFERRED) head = unfold(head);
+    const Node& h = node(head);
+    if (h.regular || h.kind != ALTERNATION) return head == n.a ? std::vector<Id>() : std::vector<Id>{concatenation(head, n.b)};
+    std::vector<Id> options(h.parts, h.parts + h.count);
+    for (Id& option : options) option = concatenation(option, n.b);
+    return options;
 }
 
 void Machine::add_dense(Id id, NodeMask& mask) {
     while (node(id).kind == DEFERRED) id = unfold(id);
     const Node& n = node(id);
-    if (n.kind == ALTERNATION) {
-        for (int32_t i = 0; i < n.count; i++) add_dense(n.parts[i], mask);
-        return;
-    }
+    const std::vector<Id> options = choices(id);
+    for (Id option : options) add_dense(option, mask);
+    if (!options.empty()) return;
     const Trie* rest = &trie;
     const bool is_pair = n.kind == CONCATENATION && !n.regular && node(n.a).regular;
     if (n.regular || is_pair) {
@@ -117,6 +173,7 @@ void Machine::add_dense(Id id, NodeMask& mask) {
             }
         }
     }
+    if (rest == &trie) mask.make_own(size_t(words));
     Walk walk(*this);
     walk.run(id, *rest, INT64_MAX, [&](int32_t at, Places places) {
         sort_in(walk, *rest, at, places, mask);
@@ -130,13 +187,13 @@ void Machine::add_split(const Split& parts, Id tail, NodeMask& mask) {
         Id last = -1;
         Tightness tight = LOOSE;
         for (auto& [token, end] : parts.outer) {
-            if (end != last) tight = tightness(concatenation(end, tail));
+            if (end != last) tight = tightness(end, tail);
             last = end;
             if (tight != LOOSE) apart.emplace_back(token, tight);
         }
     }
     if (apart.empty()) {
-        for (size_t i = 0; i < mask.row.size(); i++) mask.row[i] |= parts.row[i];
+        mask.allow_all(parts.row);
         return;
     }
     std::vector<uint32_t> row = parts.row;
@@ -144,14 +201,15 @@ void Machine::add_split(const Split& parts, Id tail, NodeMask& mask) {
         row[size_t(token) >> 5] &= ~(1u << (token & 31));
         (tight == PENDING ? mask.single : mask.tight).push_back(token);
     }
-    for (size_t i = 0; i < mask.row.size(); i++) mask.row[i] |= row[i];
+    mask.make_own(row.size());
+    mask.allow_all(row);
 }
 
 bool Machine::has_tight_end(Id head, const Split& parts, Id tail) {
     if (!node(tail).has_capture) return false;
     if (parts.head != head && is_small({head})) return true;
     for (Id end : parts.ends)
-        if (tightness(concatenation(end, tail)) != LOOSE) return true;
+        if (tightness(end, tail) != LOOSE) return true;
     return false;
 }
 
