@@ -6,6 +6,7 @@ Only the module of the command asked for is imported, so that `sgrt pull` and `s
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import sys
 from collections.abc import Sequence
@@ -59,6 +60,18 @@ def _parse(module: ModuleType, command: Command, arguments: Sequence[str]) -> ar
     return parser.parse_args(arguments[len(command.words) - 1 :])
 
 
+def _import(name: str, *, is_whole_process: bool) -> ModuleType:
+    """The command's module. What a process loads at its start stays: looking for garbage in it would only cost time."""
+    if not is_whole_process:
+        return importlib.import_module(name)
+    gc.disable()
+    try:
+        return importlib.import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0, 1 for a failure it reports, 2 for wrong usage."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -69,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command is None:
         print(f"sgrt: no command {' '.join(words[:2])!r}\n\n{_usage()}", file=sys.stderr)
         return 2
-    module = importlib.import_module(command.module)
+    module = _import(command.module, is_whole_process=arguments is None)
     try:
         return int(module.run(_parse(module, command, words)))
     except (SgrtError, GrammarError) as error:
