@@ -91,7 +91,7 @@ def default_config(arch: int, head_dim: int, *, is_sealed: bool) -> AttentionCon
             extend_warps=8,
         )
     if arch < 90 and is_sealed:
-        return AttentionConfig(extend_rows=64, extend_warps=4)
+        return AttentionConfig(extend_rows=64, extend_tokens=32, extend_warps=4)
     return AttentionConfig()
 
 

@@ -196,6 +196,7 @@ def sealed_extend(shape: AttentionShape, config: AttentionConfig) -> Launch:
             **shape.common,
             "WINDOW": shape.window,
             "BLOCK_M": config.extend_rows,
+            "BLOCK_N": min(config.extend_tokens, shape.page),
             "STAGES": config.extend_stages,
             "CODE": shape.code,
             "PTX": True,

@@ -264,18 +264,24 @@ def test_sealed_decode_agrees_with_float64(
 
 
 @SEALED
-@pytest.mark.parametrize("chunks", [[(20, 75), (0, 3), (64, 65)], [(31, 33)], [(0, 70), (63, 66)]])
-def test_sealed_extend_agrees_with_float64(dtype: torch.dtype, chunks: list[tuple[int, int]]) -> None:
-    case = sealed_case(chunks, dtype=dtype)
+@pytest.mark.parametrize("page_tokens", [16, 32, 64])  # 64: in two blocks
+@pytest.mark.parametrize(
+    "chunks", [[(20, 75), (0, 3), (64, 65)], [(31, 33)], [(0, 70), (63, 66)], [(90, 140)]]
+)
+def test_sealed_extend_agrees_with_float64(
+    dtype: torch.dtype, chunks: list[tuple[int, int]], page_tokens: int
+) -> None:
+    case = sealed_case(chunks, dtype=dtype, page_tokens=page_tokens)
     assert relative_error(case.attend(), case.expected()) < TOLERANCE[torch.float16] * 2
 
 
+@pytest.mark.parametrize("page_tokens", [32, 64])
 @pytest.mark.parametrize("chunks", [[(99, 100), (10, 11)], [(70, 100)]])
 @pytest.mark.parametrize(("window", "soft_cap"), [(40, None), (5, None), (None, 3.0)])
 def test_sealed_attention_keeps_its_window_and_cap(
-    chunks: list[tuple[int, int]], window: int | None, soft_cap: float | None
+    chunks: list[tuple[int, int]], window: int | None, soft_cap: float | None, page_tokens: int
 ) -> None:
-    case = sealed_case(chunks, dtype=torch.int8)
+    case = sealed_case(chunks, dtype=torch.int8, page_tokens=page_tokens)
     expected = case.expected(window=window, soft_cap=soft_cap)
     assert (
         relative_error(case.attend(window=window, soft_cap=soft_cap), expected) < TOLERANCE[torch.float16] * 2

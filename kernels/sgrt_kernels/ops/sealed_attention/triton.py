@@ -216,6 +216,7 @@ def sealed_extend_kernel(
     BLOCK_D: tl.constexpr,
     PAGE: tl.constexpr,
     BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,  # divides PAGE
     WINDOW: tl.constexpr,
     SOFT_CAP: tl.constexpr,
     STAGES: tl.constexpr,
@@ -232,22 +233,24 @@ def sealed_extend_kernel(
     context = tl.load(context_lengths + sequence)
     offset, head = rows_of_tile(tile, kv_head, BLOCK_M, GROUP)
     position = context - count + offset
-    token, channel = tl.arange(0, PAGE), tl.arange(0, BLOCK_D)
+    token, channel = tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_D)
+    per_page: tl.constexpr = PAGE // BLOCK_N
     in_chunk, in_head = offset < count, channel < HEAD_DIM
     row_mask = in_chunk[:, None] & in_head[None, :]
     row_at = (first_row + offset).to(tl.int64) * query_stride + head * HEAD_DIM
     q = tl.load(query + row_at[:, None] + channel[None, :], mask=row_mask, other=0.0).to(tl.float16)
     lowest, furthest = reach_of_tile(tile, context - count, context, BLOCK_M, GROUP)
-    first_page = 0
+    first_block = 0
     if WINDOW > 0:
-        first_page = tl.maximum(lowest - WINDOW + 1, 0) // PAGE
+        first_block = tl.maximum(lowest - WINDOW + 1, 0) // PAGE * per_page
     top = tl.full((BLOCK_M,), MINUS_INF, tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     merged = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     table = page_table + sequence.to(tl.int64) * table_stride
-    for index in tl.range(first_page, furthest // PAGE, num_stages=STAGES):
-        page = tl.load(table + index).to(tl.int64)
-        key_at = page * key_page + kv_head * key_head + token * key_token
+    for block in tl.range(first_block, furthest // PAGE * per_page, num_stages=STAGES):
+        page = tl.load(table + block // per_page).to(tl.int64)
+        inside = block % per_page * BLOCK_N + token
+        key_at = page * key_page + kv_head * key_head + inside * key_token
         k = tl.load(keys + key_at[:, None] + channel[None, :], mask=in_head[None, :], other=0.0)
         channel_at = (page * kv_heads + kv_head) * HEAD_DIM + channel
         base = tl.load(key_scale_bases + page * kv_heads + kv_head).to(tl.float32)
@@ -257,16 +260,16 @@ def sealed_extend_kernel(
         k_offset = k_offset * (offset_scale / base).to(tl.float16)
         k = tl.fma(half_of_code(k, CODE, PTX), relative[None, :], k_offset[None, :])
         scores = scaled(tl.dot(q, tl.trans(k)), base * scale, SOFT_CAP)
-        seen = index * PAGE + token
-        visible = (index < position // PAGE)[:, None] & (token[None, :] >= 0)
+        seen = block * BLOCK_N + token
+        visible = (block // per_page < position // PAGE)[:, None] & (token[None, :] >= 0)
         if WINDOW > 0:
             visible = visible & (seen[None, :] > position[:, None] - WINDOW)
-        value_scale_at = page * value_scale_page + kv_head * value_scale_head + token * value_scale_token
+        value_scale_at = page * value_scale_page + kv_head * value_scale_head + inside * value_scale_token
         v_scale = tl.load(value_scales + value_scale_at).to(tl.float32)
         scores = tl.where(visible, scores + tl.log2(v_scale)[None, :], MINUS_INF)
         top, shrink, weight = softened(scores, top, 1)
         total = total * shrink + tl.sum(weight * (1.0 / v_scale)[None, :], axis=1)
-        value_at = page * value_page + kv_head * value_head + token * value_token
+        value_at = page * value_page + kv_head * value_head + inside * value_token
         v = tl.load(
             values + value_at[:, None] + (channel * value_channel)[None, :], mask=in_head[None, :], other=0.0
         )
@@ -275,15 +278,15 @@ def sealed_extend_kernel(
         merged = merged * 256.0
     first_own = (context - count) // PAGE
     own_table = own_pages + sequence.to(tl.int64) * own_stride
-    for index in range(lowest // PAGE, furthest // PAGE + 1):
-        page = tl.load(own_table + index - first_own).to(tl.int64)
-        seen = index * PAGE + token
+    for block in range(lowest // PAGE * per_page, furthest // BLOCK_N + 1):
+        page = tl.load(own_table + block // per_page - first_own).to(tl.int64)
+        seen = block * BLOCK_N + token
         is_written = seen < context
-        exact_at = ((page * PAGE + token) * kv_heads + kv_head) * HEAD_DIM
+        exact_at = ((page * PAGE + block % per_page * BLOCK_N + token) * kv_heads + kv_head) * HEAD_DIM
         exact_mask = is_written[:, None] & in_head[None, :]
         k_own = tl.load(exact_keys + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
         scores = scaled(tl.dot(q, tl.trans(k_own.to(tl.float16))), scale, SOFT_CAP)
-        visible = (index == position // PAGE)[:, None] & (seen[None, :] <= position[:, None])
+        visible = (block // per_page == position // PAGE)[:, None] & (seen[None, :] <= position[:, None])
         if WINDOW > 0:
             visible = visible & (seen[None, :] > position[:, None] - WINDOW)
         scores = tl.where(visible, scores, MINUS_INF)
@@ -365,6 +368,7 @@ def sealed_attention(
             *strides,
             **shared,
             BLOCK_M=config.extend_rows,
+            BLOCK_N=min(config.extend_tokens, page_tokens),
             STAGES=config.extend_stages,
             num_warps=config.extend_warps,
         )
