@@ -16,9 +16,10 @@ from sgrt.checkpoint.checkpoint import Checkpoint
 from sgrt.checkpoint.opening import open_checkpoint
 from sgrt.config import EngineConfig, KvCacheDtype, Limits, resolve_limits
 from sgrt.engine.runner import ModelRunner, Runner
-from sgrt.errors import InvalidRequest
+from sgrt.errors import InvalidRequest, UnsupportedModel
 from sgrt.model.model import Model
 from sgrt.model.native_decoder import DecoderUnsupported, NativeDecoder
+from sgrt.model.packed_decoder import PackedDecoder
 from sgrt.model.registry import load_model
 from sgrt.tokenizer.chat_template import ChatTemplate
 from sgrt.tokenizer.template_process import TemplateProcess
@@ -160,11 +161,32 @@ def _model(checkpoint: Checkpoint, config: EngineConfig) -> tuple[Model, Callabl
     if device.type == "cpu" and config.compute == "auto":
         try:
             native = NativeDecoder(checkpoint.config, checkpoint, threads=config.threads)
-        except (NativeUnavailable, DecoderUnsupported) as error:
+        except DecoderUnsupported as error:
             _log.warning("running %s on plain torch, which is slower: %s", checkpoint.name, error)
+        except NativeUnavailable as error:
+            if (packed := _packed_in_torch(checkpoint, config, error)) is not None:
+                return packed, _nothing
         else:
             return native, native.close
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
+    _use_threads(config)
     dtype = torch.float32 if config.compute == "float32" or device.type == "cpu" else torch.bfloat16
     return load_model(checkpoint, compute_dtype=dtype, device=device), _nothing
+
+
+def _packed_in_torch(
+    checkpoint: Checkpoint, config: EngineConfig, reason: NativeUnavailable
+) -> PackedDecoder | None:
+    """What the CPU kernels compute, without them; None for a model with a type that they lack."""
+    try:
+        packed = PackedDecoder(checkpoint.config, checkpoint)
+    except (ValueError, UnsupportedModel) as error:
+        _log.warning("running %s on plain torch, in float32: %s, and %s", checkpoint.name, reason, error)
+        return None
+    _log.warning("running %s in plain torch, with the same results but slowly: %s", checkpoint.name, reason)
+    _use_threads(config)
+    return packed
+
+
+def _use_threads(config: EngineConfig) -> None:
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)

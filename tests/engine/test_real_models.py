@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
-from tiny_models import TINY_MODELS, write_folder
+from gguf import GGMLQuantizationType
+from tiny_models import TINY_MODELS, write_folder, write_gguf
 
 from sgrt.checkpoint.location import resolve
 from sgrt.config import EngineSettings
@@ -14,6 +17,7 @@ from sgrt.engine.engine import Engine
 from sgrt.errors import ModelNotFound
 from sgrt_frontend.call import Call, Message, Role, SamplingParams, StopReason
 from sgrt_grammars.constraint import Choice, JsonSchema
+from sgrt_native import NativeUnavailable
 
 EXACT: EngineSettings = {"compute": "float32", "checks_integrity": True, "threads": 1}
 PROMPTS = [[(7 * place + kind) % 250 for place in range(45)] for kind in (0, 0, 3)]
@@ -123,3 +127,26 @@ def test_the_default_model_gives_the_same_bits_alone_together_and_from_the_cache
         assert one.token_ids == other.token_ids == third.token_ids
         assert one.logprobs == other.logprobs == third.logprobs
         assert third.finish.usage.cached_tokens == third.finish.usage.prompt_tokens - 1
+
+
+def test_without_a_compiler_the_engine_computes_the_same_and_says_that_it_is_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tiny = TINY_MODELS["qwen3"]
+    wide = replace(tiny, config=MappingProxyType({**tiny.config, "head_dim": 32}))  # as the kernels need
+    path = str(write_gguf(wide, tmp_path / "qwen3-Q8_0.gguf", GGMLQuantizationType.Q8_0))
+    calls = [Call(prompt=tuple(prompt), sampling=SamplingParams(max_tokens=12)) for prompt in PROMPTS]
+    settings: EngineSettings = {"threads": 1, "num_pages": 64, "context_tokens": 128}
+
+    def unavailable() -> None:
+        raise NativeUnavailable("no C++ compiler was found")
+
+    with Engine(path, **settings) as engine:
+        expected = [engine.complete(call)[0].token_ids for call in calls]
+    monkeypatch.setattr("sgrt.model.native_decoder.kernels", unavailable)
+    with Engine(path, **settings) as engine:
+        result = [engine.complete(call)[0].token_ids for call in calls]
+    assert result == expected
+    assert [record.message for record in caplog.records if "slowly" in record.message] == [
+        "running qwen3-Q8_0 in plain torch, with the same results but slowly: no C++ compiler was found"
+    ]
