@@ -226,3 +226,13 @@ def test_the_default_model_gives_the_same_numbers_cached_computed_and_rescored(d
         engine.flush_cache_blocking()
         scored = engine.score_blocking(prompt, [tokens])[0].logprobs
         assert scored == pytest.approx(logprobs, abs=TOLERANCE)
+
+
+def test_continuations_scored_together_have_the_scores_they_have_alone(engine: Engine) -> None:
+    prefix = TEXTS[0][:27]
+    rests = [TEXTS[1][:12], [*TEXTS[1][:5], 9, 9], [3], TEXTS[1][:30]]
+    together = engine.score_blocking(prefix, rests)
+    for rest, score in zip(rests, together, strict=True):
+        engine.flush_cache_blocking()
+        alone_score = engine.score_blocking(prefix, [rest])[0]
+        assert score.logprobs == pytest.approx(alone_score.logprobs, abs=TOLERANCE)
