@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cpu_parts import growth
+from cpu_parts import growth, passes
 from cpu_parts.peers import LlamaServer, Piped, peak_rss_mb, sgrt_peer, vllm_peer
 from cpu_parts.prompts import Prompts, Tokens
 from cpu_parts.workload import WORKLOADS, Bench, Peer, Result
@@ -46,6 +46,8 @@ def main() -> None:
         _against_the_machine(arguments, limits)
     if "growth" in arguments.tasks:
         _growth(arguments)
+    if "passes" in arguments.tasks:
+        _passes(arguments)
     if "cold" in arguments.tasks:
         _cold(arguments)
     names = [task for task in arguments.tasks if task in WORKLOADS]
@@ -62,7 +64,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=int, default=5, help="of each task and engine (default: %(default)s)"
     )
-    known = [*WORKLOADS, "cold", "limits", "growth"]
+    known = [*WORKLOADS, "cold", "limits", "growth", "passes"]
     parser.add_argument("--tasks", nargs="+", choices=known, default=[*WORKLOADS, "cold", "limits"])
     parser.add_argument("--llama-server", type=Path, help="llama.cpp's llama-server")
     parser.add_argument("--llama-model", type=Path, help="its GGUF file; Q4_0 is its fastest type")
@@ -178,6 +180,15 @@ def _against_the_machine(arguments: argparse.Namespace, limits: MachineLimits) -
         seconds = growth.prefill_seconds(decoder, 1024)
         share = growth.multiplies_per_token(config) * 1024 / seconds / limits.multiplies_per_s
         print(f"prefill   1024 tokens: {1024 / seconds:.0f} tok/s, {share:.0%} of the int8 peak")
+
+
+def _passes(arguments: argparse.Namespace) -> None:
+    for found in passes.measure(arguments.model, _bench(arguments.model).prompts, threads=arguments.threads):
+        print(
+            f"passes    {found.name}: {found.per_token:.2f} a token ({found.tokens} tokens, {found.forced} forced); "
+            f"a pass has {found.mask_ms:.2f} ms of masks, {found.other_ms:.2f} ms of planning, drawing, committing",
+            flush=True,
+        )
 
 
 def _growth(arguments: argparse.Namespace) -> None:
