@@ -78,8 +78,13 @@ def call_to_json(call: Call) -> dict[str, object]:
         "deadline_s": call.deadline_s,
         "cache_salt": call.cache_salt or None,
         "label": call.label,
-        "plan": None if call.plan is None else asdict(call.plan),
+        "plan": None if call.plan is None else plan_to_json(call.plan),
     }
+
+
+def plan_to_json(plan: CallPlan) -> dict[str, object]:
+    """Hints about a call's place among others."""
+    return asdict(plan)
 
 
 def plan_from_json(value: Mapping[str, object] | None) -> CallPlan | None:

@@ -16,6 +16,7 @@ from sgrt.backend.call_codec import (
     call_to_json,
     chunk_from_json,
     description_from_json,
+    plan_to_json,
     score_from_json,
 )
 from sgrt.errors import (
@@ -144,6 +145,8 @@ class HttpBackend:
         }
         if cache_salt:
             body["cache_salt"] = cache_salt
+        if plan is not None:
+            body["plan"] = plan_to_json(plan)
         try:
             response = await self._async_client().post("/score", json=body)
         except httpx.HTTPError as error:

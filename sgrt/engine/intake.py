@@ -36,8 +36,9 @@ class Intake:
             ContextOverflow: prompt and output do not fit the context or the pool; says both lengths.
             InvalidRequest: a value is out of range or contradicts another; names the parameter.
         """
-        self._check_tokens(call.prompt, "prompt")
         sampling = call.sampling
+        max_tokens = self._max_tokens(len(call.prompt), sampling)
+        self._check_tokens(call.prompt, "prompt")
         self._check_sampling(sampling)
         if call.constraint is not None:
             self._check_constrained(sampling)
@@ -47,7 +48,7 @@ class Intake:
             id=id,
             prompt=call.prompt,
             sampling=sampling,
-            max_tokens=self._max_tokens(len(call.prompt), sampling),
+            max_tokens=max_tokens,
             seed=seed if sampling.seed is None else int(sampling.seed),
             constraint=call.constraint,
             priority=int(call.priority),

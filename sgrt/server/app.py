@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -53,6 +53,8 @@ def create_app(
         body_bytes=config.limits.body_bytes,
         json_depth=config.limits.json_depth,
         keep_alive_s=config.keep_alive_s,
+        body_timeout_s=config.body_timeout_s,
+        stall_timeout_s=config.stall_timeout_s,
     )
 
     def endpoint(method: str, path: str, handler: Handler) -> Route:
@@ -101,6 +103,10 @@ def _document() -> Reply:
     return json_reply(openapi_document([route.operation for route in ROUTES], version=__version__))
 
 
+_HEADERS = 256
+_HEADER_BYTES = 64 * 1024
+
+
 class _Gate:
     """Checks the key against the raw path, gives the request an id and counts the answer."""
 
@@ -120,6 +126,7 @@ class _Gate:
             await send(message)
 
         try:
+            _check_headers(scope["headers"])
             scope["sgrt.caller"] = self._service.gatekeeper.admit(path, dict(scope["headers"]))
         except ApiError as error:
             reply = error_reply(error)
@@ -128,6 +135,15 @@ class _Gate:
             )
             return
         await self._app(scope, receive, counted)
+
+
+def _check_headers(headers: Sequence[tuple[bytes, bytes]]) -> None:
+    if len(headers) > _HEADERS or sum(len(name) + len(value) for name, value in headers) > _HEADER_BYTES:
+        raise ApiError(
+            431,
+            f"at most {_HEADERS} headers with {_HEADER_BYTES} bytes together are taken",
+            code="headers_too_large",
+        )
 
 
 _KNOWN_PATHS = frozenset(route.path for route in ROUTES)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
 from sgrt.server.endpoint import Incoming
 from sgrt.server.errors import ApiError, bad_request
+from sgrt.server.prompts import num_characters
 from sgrt.server.registry import CONTENT_TYPE
 from sgrt.server.replies import Reply, TextReply, json_reply
 from sgrt.server.sampling import check_token_ids
@@ -128,7 +131,7 @@ async def tokenize(service: Service, incoming: Incoming) -> Reply:
         "max_model_len": service.description.context_tokens,
     }
     if request.return_token_strs:
-        body["token_strs"] = [service.backend.decode((token_id,)) for token_id in token_ids]
+        body["token_strs"] = await asyncio.to_thread(_strings, service, token_ids)
     return json_reply(body, headers=headers)
 
 
@@ -140,11 +143,16 @@ async def detokenize(service: Service, incoming: Incoming) -> Reply:
     token_ids = check_token_ids(
         request.tokens, vocabulary_tokens=service.description.vocabulary_tokens, param="tokens"
     )
-    text = service.backend.decode(token_ids)
+    text = await service.decode(token_ids)
     return json_reply({"prompt": text, "text": text}, headers=headers)
 
 
+def _strings(service: Service, token_ids: Sequence[int]) -> list[str]:
+    return [service.backend.decode((token_id,)) for token_id in token_ids]
+
+
 async def _render(service: Service, request: TokenizeRequest) -> tuple[int, ...]:
+    service.check_size(num_characters(request.messages or ()), param="messages")
     chat = ChatRequest.model_construct(
         messages=request.messages or [], add_generation_prompt=request.add_generation_prompt
     )

@@ -13,7 +13,7 @@ from sgrt.server.errors import bad_request, from_exception
 from sgrt.server.marks import MarkedText
 from sgrt.server.output import Delta, PlainReader
 from sgrt.server.parsed_output import ParsedReader, new_call_id
-from sgrt.server.prompts import plain_turns_of
+from sgrt.server.prompts import num_characters, plain_turns_of
 from sgrt.server.sampling import sampling_params, stop_strings
 from sgrt.server.service import Service, Ticket
 from sgrt.server.sessions import Session, Turn, continued
@@ -133,7 +133,9 @@ async def plan_chat(service: Service, request: ChatRequest, caller: Caller) -> C
             "a demanded tool call leaves no answer to constrain; drop tool_choice or the constraint",
             param="tool_choice",
         )
+    service.check_size(num_characters(request.messages), param="messages")
     prompt = await service.renderer.render(request, setup, limits)
+    service.check_length(prompt, param="messages")
     session = _session(service, request, setup, caller)
     if session is not None:
         prompt = await _continued(service, session, prompt)

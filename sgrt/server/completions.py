@@ -261,7 +261,8 @@ async def _token_lists(service: Service, request: CompletionRequest) -> list[tup
 async def _prompt(
     service: Service, request: CompletionRequest, token_ids: tuple[int, ...], cache_salt: str
 ) -> _Prompt:
-    echo = service.backend.decode(token_ids) if request.echo else ""
+    service.check_length(token_ids)
+    echo = await service.decode(token_ids) if request.echo else ""
     echoed = request.logprobs if request.echo else None
     wanted = request.prompt_logprobs
     if echoed is None and wanted is None:

@@ -67,6 +67,8 @@ class ServerConfig:
     overload_max_tokens: int = 128
     completion_max_tokens: int = 16
     retry_after_s: float = 1.0
+    body_timeout_s: float = 30.0
+    stall_timeout_s: float = 60.0
     keep_alive_s: float = 15.0
     drain_timeout_s: float = 30.0
     limits: Limits = field(default_factory=Limits)

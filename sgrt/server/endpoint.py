@@ -20,6 +20,7 @@ from sgrt.server.json_body import JsonValue, parse_object
 from sgrt.server.replies import Reply, StreamReply, TextReply, error_reply, event
 
 _log = logging.getLogger("sgrt.server")
+_INLINE_BYTES = 32 * 1024  # larger bodies are read beside the event loop
 _KEEP_ALIVE = b": keep-alive\n\n"
 
 
@@ -41,11 +42,17 @@ class ClientGone(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointLimits:
-    """What an endpoint accepts and how often an idle stream shows life."""
+    """What an endpoint accepts, and its patience.
+
+    A body must arrive in `body_timeout_s`, an event of a stream be taken in `stall_timeout_s`; an idle stream shows
+    life every `keep_alive_s`.
+    """
 
     body_bytes: int
     json_depth: int
     keep_alive_s: float
+    body_timeout_s: float = 30.0
+    stall_timeout_s: float = 60.0
 
 
 class Endpoint:
@@ -108,7 +115,11 @@ class Endpoint:
                 await _body(send, reply.first, more=True)
                 pulse = asyncio.ensure_future(_show_life(send, self._limits.keep_alive_s))
                 async for item in events:
-                    await _body(send, item, more=True)
+                    async with asyncio.timeout(self._limits.stall_timeout_s):
+                        await _body(send, item, more=True)
+        except TimeoutError:
+            self._on_disconnect()  # a client that does not read is as good as gone, and its place is wanted
+            return
         except Exception as error:  # noqa: BLE001 the 200 is out: the error goes into the stream
             _log_unknown(error)
             await _body(send, event(from_exception(error).body), more=True)
@@ -124,10 +135,16 @@ class Endpoint:
         media_type = headers.get(b"content-type", b"application/json").split(b";")[0].strip().lower()
         if not (media_type == b"application/json" or media_type.endswith(b"+json")):
             raise ApiError(415, "the body must be application/json")
-        raw = await _read_body(headers, receive, self._limits.body_bytes)
+        try:
+            async with asyncio.timeout(self._limits.body_timeout_s):
+                raw = await _read_body(headers, receive, self._limits.body_bytes)
+        except TimeoutError:
+            raise ApiError(408, "the body did not come in time", code="body_timeout") from None
         if not raw:
             return {}  # what a route needs is missed by its own check
-        return parse_object(raw, max_depth=self._limits.json_depth)
+        if len(raw) <= _INLINE_BYTES:
+            return parse_object(raw, max_depth=self._limits.json_depth)
+        return await asyncio.to_thread(parse_object, raw, max_depth=self._limits.json_depth)
 
 
 async def _show_life(send: Send, interval_s: float) -> None:

@@ -9,14 +9,20 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 
 from sgrt.server.errors import ApiError, bad_request
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
 _DIGITS = 400  # longer integers are no count of anything
+_CONTAINERS = 32_768  # objects and arrays: thousands of messages with parts, tools with schemas
+_VALUES = 1_000_000  # what stands between commas: tokens of many prompts
 # Possessive quantifiers: one pass, no backtracking into strings.
 _STRUCTURE = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
+_STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# Numbers that may be too long or too large; nothing else needs a look of its own.
+_LONG_NUMBER = re.compile(r"[0-9]{300}|[0-9][eE]\+?[0-9]{3}")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -39,10 +45,12 @@ def parse_value(raw: bytes, *, max_depth: int) -> JsonValue:
     except UnicodeDecodeError as error:
         raise bad_request(f"the body is not UTF-8 (byte {error.start})") from None
     _check_depth(text, max_depth)
+    _check_count(text)
+    readers: dict[str, Callable[[str], object]] = {"parse_constant": _no_constant}
+    if _LONG_NUMBER.search(text):
+        readers |= {"parse_int": _integer, "parse_float": _finite}
     try:
-        value: JsonValue = json.loads(
-            text, parse_int=_integer, parse_float=_finite, parse_constant=_no_constant
-        )
+        value: JsonValue = json.loads(text, **readers)  # type: ignore[arg-type]  # readers by name
     except json.JSONDecodeError as error:
         raise bad_request(f"the body is not JSON: {error.msg} (character {error.pos})") from None
     if _SURROGATE.search(text):
@@ -51,15 +59,26 @@ def parse_value(raw: bytes, *, max_depth: int) -> JsonValue:
 
 
 def _check_depth(text: str, max_depth: int) -> None:
-    depth = 0
+    """Refuse deep nesting and too many containers. Most bodies have few brackets, and are not scanned at all."""
+    if text.count("[") + text.count("{") <= max_depth:
+        return
+    depth = count = 0
     for match in _STRUCTURE.finditer(text):
         first = match.group()[0]
         if first in "[{":
             depth += 1
+            count += 1
+            if count > _CONTAINERS:
+                raise bad_request(f"the body has more than {_CONTAINERS} objects and lists")
             if depth > max_depth:
                 raise bad_request(f"the body is nested deeper than {max_depth} levels")
         elif first in "]}":
             depth -= 1
+
+
+def _check_count(text: str) -> None:
+    if text.count(",") > _VALUES and _STRINGS.sub("", text).count(",") > _VALUES:
+        raise bad_request(f"the body has more than {_VALUES} values")
 
 
 def _check_surrogates(value: JsonValue) -> None:

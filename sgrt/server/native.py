@@ -56,6 +56,8 @@ async def score(service: Service, incoming: Incoming) -> Reply:
         check_token_ids(tokens, vocabulary_tokens=size, param=f"continuations[{index}]")
         for index, tokens in enumerate(request.continuations)
     ]
+    for tokens in (prefix, *continuations):
+        service.check_length(tokens, param="continuations")
     if (request.top or 0) > limits.top_logprobs:
         raise bad_request(f"top: at most {limits.top_logprobs} are given", param="top")
     num_tokens = len(prefix) + sum(map(len, continuations))
@@ -65,6 +67,7 @@ async def score(service: Service, incoming: Incoming) -> Reply:
             continuations,
             top=request.top or 0,
             cache_salt=incoming.caller.salt + (request.cache_salt or ""),
+            plan=plan_from_json(request.plan),
             param="top",
         )
     return json_reply({"scores": [score_to_json(item) for item in scores]})
@@ -87,9 +90,12 @@ async def describe(service: Service, incoming: Incoming) -> Reply:
 
 async def vocabulary(service: Service, incoming: Incoming) -> Reply:
     """The bytes of every token, in base64; special tokens have none."""
+    return json_reply({"tokens": await asyncio.to_thread(_vocabulary, service)})
+
+
+def _vocabulary(service: Service) -> list[str]:
     spelling = service.backend.spelling()
-    tokens = [base64.b64encode(spelling.bytes_of((index,))).decode() for index in range(len(spelling))]
-    return json_reply({"tokens": tokens})
+    return [base64.b64encode(spelling.bytes_of((index,))).decode() for index in range(len(spelling))]
 
 
 async def encode(service: Service, incoming: Incoming) -> Reply:
@@ -104,13 +110,14 @@ async def decode(service: Service, incoming: Incoming) -> Reply:
     request = parse(DecodeRequest, incoming.body)
     size = service.description.vocabulary_tokens
     token_ids = check_token_ids(request.token_ids, vocabulary_tokens=size, param="token_ids")
-    return json_reply({"text": service.backend.decode(token_ids)})
+    return json_reply({"text": await service.decode(token_ids)})
 
 
 async def render(service: Service, incoming: Incoming) -> Reply:
     """A chat to tokens."""
     request = parse(RenderRequest, incoming.body)
     messages = [Message(role=Role(message.role), content=message.content) for message in request.messages]
+    service.check_size(sum(len(message.content) for message in messages), param="messages")
     token_ids = await asyncio.to_thread(
         service.backend.render, messages, open_assistant=request.open_assistant
     )
@@ -125,6 +132,7 @@ async def _call(service: Service, request: GenerateRequest, incoming: Incoming) 
         prompt = check_token_ids(request.token_ids, vocabulary_tokens=size, param="token_ids")
     else:
         prompt = service.backend.begin_tokens() + await service.encode(request.text or "")
+    service.check_length(prompt)
     sampling = sampling_from_json(request.sampling or {})
     _check_sampling(sampling, service.config.limits, size)
     return Call(

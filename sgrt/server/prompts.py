@@ -95,7 +95,8 @@ class Renderer:
                 "continue_final_message needs a last message of the assistant", param="continue_final_message"
             )
         opened = await self._turns(messages, request, setup, True, variables)
-        return opened + self._backend.encode(plain_text(last, index=len(messages)))
+        begun = plain_text(last, index=len(messages))
+        return opened + await asyncio.to_thread(self._backend.encode, begun)
 
     def _variables(self, request: ChatRequest) -> dict[str, JsonValue]:
         wanted = request.chat_template_kwargs or {}
@@ -200,6 +201,17 @@ def plain_text(message: ChatMessage, *, index: int) -> str:
             )
         texts.append(text)
     return "".join(texts)
+
+
+def num_characters(messages: Sequence[ChatMessage]) -> int:
+    """How long the texts of messages are together."""
+    total = 0
+    for message in messages:
+        if isinstance(message.content, str):
+            total += len(message.content)
+        else:
+            total += sum(len(part.text or "") for part in message.content or ())
+    return total
 
 
 def _template_message(message: ChatMessage, index: int) -> dict[str, JsonValue]:

@@ -8,9 +8,10 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
-from sgrt.errors import DeadlineExceeded
+from sgrt.errors import ContextOverflow, DeadlineExceeded
 from sgrt.server.admission import Admission
 from sgrt.server.auth import Gatekeeper
 from sgrt.server.config import ServerConfig
@@ -23,8 +24,9 @@ from sgrt.server.response_store import ResponseStore
 from sgrt.server.sessions import SessionStore
 from sgrt.server.tool_setup import choose_format, has_reasoning
 from sgrt_frontend.backend import Backend
-from sgrt_frontend.call import Call, Chunk, Score, StopReason
+from sgrt_frontend.call import Call, CallPlan, Chunk, Score, StopReason
 
+_INLINE_TOKENS = 512
 _INLINE_CHARS = 512  # shorter texts are encoded faster than a thread is reached
 
 
@@ -69,7 +71,13 @@ class ScoresAlternatives(Protocol):
     """A backend that gives alternatives with scores, and parts the caches of tenants when it scores."""
 
     async def score_alternatives(
-        self, prefix: Sequence[int], continuations: Sequence[Sequence[int]], *, top: int, cache_salt: str
+        self,
+        prefix: Sequence[int],
+        continuations: Sequence[Sequence[int]],
+        *,
+        top: int,
+        cache_salt: str,
+        plan: CallPlan | None = None,
     ) -> list[Score]:
         """As `Backend.score`, with the `top` best tokens at each place."""
         ...
@@ -139,10 +147,53 @@ class Service:
         return self.backend.spelling().bytes_of((token_id,))
 
     async def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
-        """Token ids of `text`; long texts are encoded beside the event loop."""
+        """Token ids of `text`; long texts are encoded beside the event loop.
+
+        Raises:
+            ContextOverflow: even in the longest tokens there are, the text would fill the context.
+        """
+        self.check_size(len(text))
         if len(text) <= _INLINE_CHARS:
             return self.backend.encode(text, special=special)
         return await asyncio.to_thread(self.backend.encode, text, special=special)
+
+    def check_size(self, num_characters: int, *, param: str = "prompt") -> None:
+        """A text that cannot fit is refused before it is encoded, which would take seconds.
+
+        Raises:
+            ContextOverflow: even in the longest tokens there are, the text would fill the context.
+        """
+        limit = self.description.context_tokens * self._longest_token_bytes
+        if num_characters > limit:
+            raise ContextOverflow(
+                f"the text has {num_characters} characters, which no {self.description.context_tokens} tokens (the "
+                "context) can hold; shorten it",
+                param=param,
+            )
+
+    def check_length(self, token_ids: Sequence[int], *, param: str = "prompt") -> None:
+        """A prompt that cannot fit is refused before anything is done with it.
+
+        Raises:
+            ContextOverflow: it is longer than the context.
+        """
+        limit = self.description.context_tokens
+        if len(token_ids) > limit:
+            raise ContextOverflow(
+                f"the prompt has {len(token_ids)} tokens, but the context holds {limit} tokens; shorten the prompt",
+                param=param,
+            )
+
+    async def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of tokens; many are decoded beside the event loop."""
+        if len(token_ids) <= _INLINE_TOKENS:
+            return self.backend.decode(token_ids)
+        return await asyncio.to_thread(self.backend.decode, token_ids)
+
+    @cached_property
+    def _longest_token_bytes(self) -> int:
+        spelling = self.backend.spelling()
+        return max(len(spelling.bytes_of((index,))) for index in range(len(spelling)))
 
     async def run(self, call: Call, *, ticket: Ticket, param: str | None = None) -> AsyncGenerator[Chunk]:
         """The chunks of a call, counted. `param` is the request field its constraint came from.
@@ -182,6 +233,7 @@ class Service:
         continuations: Sequence[Sequence[int]],
         *,
         cache_salt: str,
+        plan: CallPlan | None = None,
         top: int = 0,
         param: str = "logprobs",
     ) -> list[Score]:
@@ -192,13 +244,13 @@ class Service:
         """
         if isinstance(self.backend, ScoresAlternatives):
             return await self.backend.score_alternatives(
-                prefix, continuations, top=top, cache_salt=cache_salt
+                prefix, continuations, top=top, cache_salt=cache_salt, plan=plan
             )
         if top:
             raise bad_request(
                 f"this backend gives log-probabilities but no alternatives; use {param}: 0", param=param
             )
-        return await self.backend.score(prefix, continuations)
+        return await self.backend.score(prefix, continuations, cache_salt=cache_salt, plan=plan)
 
     @property
     def is_crowded(self) -> bool:

@@ -14,6 +14,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from sgrt.server.config import ServerConfig
+from sgrt.server.protocol import ImpatientProtocol
 from sgrt.server.service import Service
 
 _HEADER_BYTES = 64 * 1024
@@ -52,6 +53,7 @@ class DrainingServer(uvicorn.Server):
                 app,
                 host=config.host,
                 port=config.port,
+                http=ImpatientProtocol,
                 ws="none",
                 lifespan="off",
                 backlog=_BACKLOG,

@@ -133,6 +133,7 @@ class Tokenizer:
 
     def _encode_text(self, text: str, *, is_start: bool) -> list[int]:
         whole = self._parts.space_prefix.applied(text) if is_start else text
-        encoding = self._parts.merger.encode(whole, add_special_tokens=False)
+        # The batch form lets other threads run meanwhile; the plain one holds the interpreter for seconds on a long text.
+        (encoding,) = self._parts.merger.encode_batch_fast([whole], add_special_tokens=False)
         ids: list[int] = encoding.ids
         return ids

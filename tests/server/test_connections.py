@@ -13,6 +13,7 @@ import httpx
 import pytest
 from server_client import PieceBackend, listening, serving
 
+from sgrt.server import protocol
 from sgrt.server.app import create_app
 from sgrt.server.config import Limits, ServerConfig
 from sgrt.server.serving import DrainingServer
@@ -194,6 +195,49 @@ def test_a_stream_that_waits_shows_that_it_lives() -> None:
         text = httpx.post(f"{url}/v1/chat/completions", json={**CHAT, "stream": True}).text
     assert ": keep-alive" in text
     assert text.endswith("data: [DONE]\n\n")
+
+
+def closes_after(connection: socket.socket) -> float:
+    """The seconds until the other side closes."""
+    start = time.monotonic()
+    connection.settimeout(5)
+    while connection.recv(4096):
+        pass
+    return time.monotonic() - start
+
+
+def test_a_head_or_a_body_that_trickles_in_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_HEAD_S", 0.3)
+    app = create_app(PieceBackend(), ServerConfig(body_timeout_s=0.3))
+    with listening(app) as url:
+        parts = httpx.URL(url)
+        for sent in (b"", b"POST /v1/chat/completions HTTP/1.1\r\nhost:"):
+            with socket.create_connection((parts.host, parts.port or 80)) as connection:
+                connection.sendall(sent)
+                assert 0.2 < closes_after(connection) < 3
+        head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{"
+        with socket.create_connection((parts.host, parts.port or 80)) as connection:
+            connection.settimeout(5)
+            connection.sendall(head)
+            assert b" 408 " in connection.recv(65536)
+        assert httpx.post(f"{url}/v1/completions", json={"prompt": "go"}).status_code == 200
+
+
+def test_a_client_that_does_not_read_loses_its_place() -> None:
+    backend = PieceBackend(pieces=["x" * 100_000] * 1000)
+    app = create_app(backend, ServerConfig(stall_timeout_s=0.3))
+    with listening(app) as url:
+        connection = raw_request(url, "/v1/chat/completions", json.dumps({**CHAT, "stream": True}).encode())
+        wait_until(lambda: backend.num_running == 1)
+        wait_until(lambda: app.state.service.admission.num_requests == 0)
+        assert backend.num_cancelled == 1
+        connection.close()
+
+
+def test_heads_are_bounded() -> None:
+    with serving(PieceBackend()) as client:
+        assert client.get("/health", x="y" * 70_000).status_code == 431
+        assert client.get("/health", **{f"x{number}": "y" for number in range(300)}).status_code == 431
 
 
 def test_outputs_in_flight_are_bounded_over_all_requests() -> None:

@@ -14,6 +14,7 @@ from sgrt.backend.call_codec import (
     call_to_json,
     chunk_from_json,
     chunk_to_json,
+    plan_from_json,
     sampling_from_json,
     sampling_to_json,
 )
@@ -22,7 +23,7 @@ from sgrt.backend.http import HttpBackend
 from sgrt.server.app import create_app
 from sgrt.server.config import ServerConfig
 from sgrt_frontend.backend import Backend
-from sgrt_frontend.call import Call, Chunk, Message, Role, SamplingParams
+from sgrt_frontend.call import Call, CallPlan, Chunk, Message, Role, SamplingParams, Share
 from sgrt_frontend.errors import (
     BackendError,
     ConstraintError,
@@ -235,3 +236,29 @@ def test_chunks_survive_the_wire() -> None:
     assert call_to_json(call)["token_ids"] == [1]
     with pytest.raises(BackendError):
         chunk_from_json({"token_ids": [1]})
+
+
+def test_hints_about_other_calls_reach_the_backend(served: tuple[PieceBackend, HttpBackend]) -> None:
+    local, remote = served
+    plan = CallPlan(shares=(Share(name="a", num_tokens=3, uses=2),), path_s=1.5)
+
+    async def run() -> None:
+        async for _ in remote.generate(Call(prompt=(65, 66, 67), plan=plan)):
+            pass
+
+    asyncio.run(run())
+    assert local.calls[-1].plan == plan
+
+
+@pytest.mark.parametrize(
+    ("value", "param"),
+    [
+        ({"shares": [{"name": "a", "num_tokens": 0, "uses": 1}]}, "plan.shares.num_tokens"),
+        ({"path_s": -1}, "plan.path_s"),
+        ({"shares": 7}, "plan.shares"),
+    ],
+)
+def test_wrong_hints_say_where(value: dict[str, object], param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        plan_from_json(value)
+    assert caught.value.param == param

@@ -17,6 +17,7 @@ from sgrt.server.config import ServerConfig
 from sgrt.server.serving import DrainingServer
 from sgrt_frontend.call import (
     Call,
+    CallPlan,
     Chunk,
     Description,
     Finish,
@@ -132,7 +133,14 @@ class PieceBackend:
         usage = Usage(prompt_tokens=len(call.prompt), cached_tokens=self.cached_tokens, output_tokens=count)
         return Chunk(index=index, text=text, finish=Finish(reason=reason, usage=usage, stop=stop))
 
-    async def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
+    async def score(
+        self,
+        prefix: Sequence[int],
+        continuations: Sequence[Sequence[int]],
+        *,
+        cache_salt: str = "",
+        plan: CallPlan | None = None,
+    ) -> list[Score]:
         usage = Usage(prompt_tokens=len(prefix), cached_tokens=0, output_tokens=0)
         return [Score(logprobs=tuple(-float(t) for t in tokens), usage=usage) for tokens in continuations]
 

@@ -36,6 +36,7 @@ class ScoreRequest(StrictWire):
     prefix: list[int]
     continuations: Annotated[list[list[int]], Field(min_length=1)]
     top: Annotated[int | None, Field(ge=0)] = None
+    plan: JsonObject | None = None
     cache_salt: Annotated[str | None, Field(max_length=128)] = None
 
 
