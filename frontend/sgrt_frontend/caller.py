@@ -10,6 +10,7 @@ from typing import Protocol
 
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.call import Call, Chunk, Finish, Origin, Score, TokenInfo
+from sgrt_frontend.choice_search import ScoreTokens
 from sgrt_frontend.errors import BackendError, DeadlineExceeded
 from sgrt_frontend.expression import Value
 from sgrt_frontend.gen import Gen
@@ -28,7 +29,6 @@ class Generated:
     values: tuple[Value, ...] = ()
 
 
-ScoreTokens = Callable[[Sequence[int], Sequence[Sequence[int]]], Awaitable[list[Score]]]
 Decide = Callable[[Call, ScoreTokens], Awaitable[tuple[Generated, Meta]]]
 
 

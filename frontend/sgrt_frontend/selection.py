@@ -1,198 +1,23 @@
-"""The probability of each choice: summed over its spellings in tokens, best first, with a bound.
-
-A text has exponentially many spellings. All choices share one search: a node is a token sequence that
-spells a beginning of some choices; its probability bounds what all spellings below it can add. The
-heaviest node is opened next, until what the unopened ones could add is small beside what was found.
-"""
+"""Running a `select`: weights of the choices, one of them taken, and the tokens the state goes on with."""
 
 from __future__ import annotations
 
-import asyncio
-import heapq
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from sgrt_frontend.call import Call, Role, SamplingParams, StopReason, Usage
-from sgrt_frontend.caller import Generated, ScoreTokens
-from sgrt_frontend.errors import BackendError
+from sgrt_frontend.caller import Generated
+from sgrt_frontend.choice_search import ChoiceWeights, ScoreTokens, weigh
 from sgrt_frontend.events import Done
 from sgrt_frontend.generate import Place
 from sgrt_frontend.rope import PieceKind, Rope
 from sgrt_frontend.run import Run
 from sgrt_frontend.select import Normalization, Select
 from sgrt_frontend.slot import Meta, Sample, Slot
-from sgrt_frontend.spelling import Spelling
 from sgrt_frontend.trace import CallKind, TracedCall, failed, traced
 from sgrt_grammars.constraint import Choice
-
-# A search stops after this many opened nodes per choice even if the bound is not reached; the bound says so.
-_MAX_OPENED_PER_CHOICE = 64
-# Nodes opened in one round; each is one scoring call of a few tokens after a shared prefix.
-_ROUND = 8
-_FAR_BEHIND = math.log(1000.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceWeights:
-    """What a search found.
-
-    `weights` are probabilities; `spellings` the likeliest token sequence of each choice and its
-    log-probability; `unexplored` bounds the weight of spellings not summed, as a fraction of all weight.
-    """
-
-    weights: Mapping[str, float]
-    spellings: Mapping[str, tuple[tuple[int, ...], float]]
-    unexplored: float
-    usage: Usage
-
-
-@dataclass(order=True, slots=True)
-class _Node:
-    priority: float  # minus the log-probability: a heap gives the smallest first
-    tokens: tuple[int, ...] = field(compare=False)
-    size: int = field(compare=False)  # bytes spelled
-    alive: tuple[int, ...] = field(compare=False)  # choices that begin with those bytes
-
-
-@dataclass(slots=True)
-class _Search:
-    prefix: tuple[int, ...]
-    targets: list[bytes]  # each choice, with its terminator
-    sizes: list[int]  # bytes of each choice alone
-    end_token_ids: tuple[int, ...]  # () when the choice's own end is enough, or a terminator follows
-    spelling: Spelling
-    score: ScoreTokens
-    weights: list[float] = field(default_factory=list)
-    best: list[tuple[tuple[int, ...], float] | None] = field(default_factory=list)
-    frontier: list[_Node] = field(default_factory=list)
-    cached_tokens: int = 0
-
-    async def run(self, max_unexplored: float) -> float:
-        count = len(self.targets)
-        self.weights = [0.0] * count
-        self.best = [None] * count
-        self.frontier = [_Node(0.0, (), 0, tuple(range(count)))]
-        opened = 0
-        while self.frontier and opened < _MAX_OPENED_PER_CHOICE * count:
-            if self._unexplored() <= max_unexplored:
-                break
-            nodes = self._heaviest()
-            opened += len(nodes)
-            await asyncio.gather(*(self._open(node) for node in nodes))
-        return self._unexplored()
-
-    def _heaviest(self) -> list[_Node]:
-        """The nodes to open together: the heaviest, and those not far behind it."""
-        nodes = [heapq.heappop(self.frontier)]
-        light = nodes[0].priority + _FAR_BEHIND
-        while self.frontier and len(nodes) < _ROUND and self.frontier[0].priority <= light:
-            nodes.append(heapq.heappop(self.frontier))
-        return nodes
-
-    def _unexplored(self) -> float:
-        rest = sum(math.exp(-node.priority) for node in self.frontier)
-        total = sum(self.weights) + rest
-        return rest / total if total > 0 else 0.0
-
-    async def _open(self, node: _Node) -> None:
-        """Score every token that goes on spelling some choice, and the end tokens after a whole one."""
-        nexts = self._next_tokens(node)
-        ends = self._whole(node) if self.end_token_ids else []
-        tokens = [*nexts, *(self.end_token_ids if ends else ())]
-        if not tokens:
-            return
-        scores = await self.score((*self.prefix, *node.tokens), [(token,) for token in tokens])
-        if len(scores) != len(tokens):
-            raise BackendError(f"the backend scored {len(scores)} of {len(tokens)} continuations")
-        if not node.tokens:  # later nodes go on from the same prompt, which counts once
-            self.cached_tokens = scores[0].usage.cached_tokens
-        for token, score in zip(tokens[: len(nexts)], scores, strict=False):
-            self._advance(node, token, node.priority - score.total, nexts[token])
-        end_probability = sum(math.exp(score.total) for score in scores[len(nexts) :])
-        for choice in ends:
-            self._found(choice, node.tokens, math.exp(-node.priority) * end_probability, -node.priority)
-
-    def _next_tokens(self, node: _Node) -> dict[int, int]:
-        """Tokens to score, with the number of bytes each spells."""
-        found: dict[int, int] = {}
-        for choice in node.alive:
-            rest = self.targets[choice][node.size :]
-            found.update(self.spelling.beginnings(rest))
-            if rest and len(self.targets[choice]) > self.sizes[choice]:
-                found.update(
-                    (token, len(self.spelling.bytes_of((token,)))) for token in self.spelling.longer(rest)
-                )
-        return found
-
-    def _advance(self, node: _Node, token: int, priority: float, size: int) -> None:
-        if math.isinf(priority):
-            return
-        spelled = self.spelling.bytes_of((token,))
-        alive: list[int] = []
-        for choice in node.alive:
-            rest = self.targets[choice][node.size :]
-            if rest and (rest.startswith(spelled) or self._may_overshoot(choice, rest, spelled)):
-                alive.append(choice)
-        if not alive:
-            return
-        tokens = (*node.tokens, token)
-        open_choices: list[int] = []
-        for choice in alive:
-            is_whole = node.size + size >= len(self.targets[choice])
-            if is_whole and not self.end_token_ids:
-                self._found(choice, tokens, math.exp(-priority), -priority)
-            elif is_whole or node.size + size < len(self.targets[choice]):
-                open_choices.append(choice)
-        if open_choices:
-            heapq.heappush(self.frontier, _Node(priority, tokens, node.size + size, tuple(open_choices)))
-
-    def _may_overshoot(self, choice: int, rest: bytes, spelled: bytes) -> bool:
-        return len(self.targets[choice]) > self.sizes[choice] and spelled.startswith(rest)
-
-    def _whole(self, node: _Node) -> list[int]:
-        return [choice for choice in node.alive if node.size == len(self.targets[choice])]
-
-    def _found(self, choice: int, tokens: tuple[int, ...], weight: float, logprob: float) -> None:
-        self.weights[choice] += weight
-        best = self.best[choice]
-        if best is None or logprob > best[1]:
-            self.best[choice] = (tokens, logprob)
-
-
-async def weigh(
-    prefix: tuple[int, ...],
-    choices: Sequence[str],
-    *,
-    terminator: str,
-    end_token_ids: tuple[int, ...],
-    spelling: Spelling,
-    score: ScoreTokens,
-    max_unexplored: float,
-) -> ChoiceWeights:
-    """The weight of each choice after `prefix`.
-
-    The event counted is: the text goes on with the choice, then `terminator` if there is one, else
-    one of `end_token_ids` if there are any, else whatever the model likes (the choice ends at a token border).
-    """
-    texts = [choice.encode() for choice in choices]
-    search = _Search(
-        prefix=prefix,
-        targets=[text + terminator.encode() for text in texts],
-        sizes=[len(text) for text in texts],
-        end_token_ids=() if terminator else end_token_ids,
-        spelling=spelling,
-        score=score,
-    )
-    unexplored = await search.run(max_unexplored)
-    spellings = {choice: best for choice, best in zip(choices, search.best, strict=True) if best is not None}
-    return ChoiceWeights(
-        weights=dict(zip(choices, search.weights, strict=True)),
-        spellings=spellings,
-        unexplored=unexplored,
-        usage=Usage(prompt_tokens=len(prefix), cached_tokens=search.cached_tokens, output_tokens=0),
-    )
 
 
 async def weigh_one_spelling(
@@ -231,6 +56,13 @@ def probabilities(found: ChoiceWeights, normalization: Normalization) -> dict[st
     else:
         weights = dict(found.weights)
     total = sum(weights.values())
+    if total <= 0 and found.spellings:  # too small for a float: the likeliest spellings tell them apart
+        likeliest = max(logprob for _, logprob in found.spellings.values())
+        weights = {
+            choice: math.exp(found.spellings[choice][1] - likeliest) if choice in found.spellings else 0.0
+            for choice in weights
+        }
+        total = sum(weights.values())
     if total <= 0:
         return {choice: 1 / len(weights) for choice in weights}
     return {choice: weight / total for choice, weight in weights.items()}
@@ -325,6 +157,7 @@ class Selection:
                 spelling=encoder.backend.spelling(),
                 score=score,
                 max_unexplored=self.select.max_unexplored,
+                encode=encoder.encode,
             )
         else:
             spelled = {choice: encoder.encode(choice + terminator) for choice in self.select.choices}

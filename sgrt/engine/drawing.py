@@ -83,9 +83,10 @@ class Drawing:
         """Every wanted token of every row; a row's own sum is taken once, whatever is wanted of it."""
         end = work.start + work.num_tokens
         wanted = scoring.wanted(work.num_rows, end)
-        best = logits.argmax(dim=-1)
-        best_logprobs, ids, values = token_logprobs(logits, best, scoring.num_top)
-        sums = logits.gather(-1, best[:, None]).squeeze(-1) - best_logprobs
+        nothing = torch.zeros(len(wanted), dtype=torch.int64, device=logits.device)
+        _, ids, values = token_logprobs(logits, nothing, max(1, scoring.num_top))
+        best = ids[:, 0].clamp(min=0)  # a row without a token has no numbers either
+        sums = logits.gather(-1, best[:, None]).squeeze(-1) - values[:, 0]
         counts = torch.tensor([len(tokens) for tokens in wanted], device=logits.device)
         rows = torch.repeat_interleave(torch.arange(len(wanted), device=logits.device), counts)
         tokens = torch.tensor(

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from sgrt_frontend.call import Score, Usage
+from sgrt_frontend.choice_search import ChoiceWeights, weigh
 from sgrt_frontend.errors import ProgramError
 from sgrt_frontend.expression import assistant, user
 from sgrt_frontend.program import function
 from sgrt_frontend.scripted import ScriptedBackend
 from sgrt_frontend.select import Normalization, select
-from sgrt_frontend.selection import ChoiceWeights, weigh
+from sgrt_frontend.selection import probabilities
 from sgrt_frontend.spelling import Spelling
 from sgrt_frontend.state import State
 
@@ -252,3 +253,31 @@ def test_a_failing_score_names_the_selection() -> None:
 
     with pytest.raises(ProgramError, match="generating 'c' failed: OSError: no model"):
         program.on(ScriptedBackend([], next_logprobs=broken)).run()
+
+
+def test_long_choices_are_told_apart_in_few_calls_and_the_bound_says_that_there_is_none() -> None:
+    model = TinyModel(4, sharpness=2.0)
+    choices = ["abcab" * 7, "cabba" * 7, "abcab" * 6 + "b"]
+    found = weighed(model, choices, "", True, bound=1e-4)
+    assert model.calls <= 2 + 3 * len(choices)
+    assert found.spellings.keys() == set(choices)
+    assert all(0 < found.weights[choice] < 1e-14 for choice in choices)
+    assert found.unexplored > 0.99
+    for choice, (tokens, logprob) in found.spellings.items():
+        assert Spelling(VOCABULARY).bytes_of(tokens) == choice.encode()
+        prefixes = [(5, 7, *tokens[:place]) for place in range(len(tokens))]
+        assert logprob == pytest.approx(
+            sum(model.logprobs(prefix)[token] for prefix, token in zip(prefixes, tokens, strict=True))
+        )
+
+
+def test_choices_too_unlikely_for_a_float_are_compared_by_their_likeliest_spellings() -> None:
+    usage = Usage(prompt_tokens=1, cached_tokens=0, output_tokens=0)
+    found = ChoiceWeights(
+        weights={"a": 0.0, "b": 0.0},
+        spellings={"a": ((1,), -900.0), "b": ((2,), -901.0)},
+        unexplored=1.0,
+        usage=usage,
+    )
+    shares = probabilities(found, Normalization.NONE)
+    assert shares["a"] == pytest.approx(math.e / (1 + math.e))
