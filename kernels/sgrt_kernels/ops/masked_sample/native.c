@@ -74,20 +74,28 @@ static inline float gumbel(uint32_t bits) {
     return -logf(-logf(uniform));
 }
 
+#define LANES 64
+
 static float largest(const float *scores, int64_t count) {
-    float lanes[16], best = -INFINITY;
+    float lanes[LANES], best = -INFINITY;
     int64_t t = 0;
-    for (int lane = 0; lane < 16; lane++) lanes[lane] = -INFINITY;
-    for (; t + 16 <= count; t += 16)
-        for (int lane = 0; lane < 16; lane++)
+    for (int lane = 0; lane < LANES; lane++) lanes[lane] = -INFINITY;
+    for (; t + LANES <= count; t += LANES)
+        for (int lane = 0; lane < LANES; lane++)
             lanes[lane] = scores[t + lane] > lanes[lane] ? scores[t + lane] : lanes[lane];
     for (; t < count; t++) best = scores[t] > best ? scores[t] : best;
-    for (int lane = 0; lane < 16; lane++) best = lanes[lane] > best ? lanes[lane] : best;
+    for (int lane = 0; lane < LANES; lane++) best = lanes[lane] > best ? lanes[lane] : best;
     return best;
 }
 
 static int64_t first_of(const float *scores, int64_t count, float value) {
-    for (int64_t t = 0; t < count; t++)
+    int64_t start = 0;
+    for (; start + LANES <= count; start += LANES) { /* whole blocks: a loop that may end early has no lanes */
+        int found = 0;
+        for (int lane = 0; lane < LANES; lane++) found |= scores[start + lane] == value;
+        if (found) break;
+    }
+    for (int64_t t = start; t < count; t++)
         if (scores[t] == value) return t;
     return 0;
 }
@@ -96,6 +104,40 @@ static int64_t first_of(const float *scores, int64_t count, float value) {
 static int64_t first_largest(const float *scores, int64_t count) {
     float best = largest(scores, count);
     return best == -INFINITY ? NO_TOKEN : first_of(scores, count, best);
+}
+
+/* The largest of 32 scores among those whose bit is set. */
+static float largest_of_word(const float *scores, uint32_t bits) {
+    float lanes[16], best = -INFINITY;
+    for (int lane = 0; lane < 16; lane++) {
+        float low = bits >> lane & 1 ? scores[lane] : -INFINITY;
+        float high = bits >> (lane + 16) & 1 ? scores[lane + 16] : -INFINITY;
+        low = low > -INFINITY ? low : -INFINITY; /* not a number */
+        lanes[lane] = high > low ? high : low;
+    }
+    for (int lane = 0; lane < 16; lane++) best = lanes[lane] > best ? lanes[lane] : best;
+    return best;
+}
+
+/* As first_largest, among the tokens of a mask; scores are read where it has some. */
+static int64_t first_allowed(const float *scores, int64_t count, const uint32_t *mask) {
+    float best = -INFINITY;
+    int64_t token = NO_TOKEN;
+    for (int64_t start = 0; start < count; start += 32) {
+        uint32_t bits = mask[start / 32];
+        int is_whole = count - start >= 32;
+        if (!is_whole) bits &= (1u << (count - start)) - 1u;
+        if (bits == 0) continue;
+        if (is_whole && (bits & (bits - 1)) && !(largest_of_word(scores + start, bits) > best)) continue;
+        for (; bits; bits &= bits - 1) {
+            int64_t t = start + __builtin_ctz(bits);
+            if (scores[t] > best) {
+                best = scores[t];
+                token = t;
+            }
+        }
+    }
+    return token;
 }
 
 /* exp(score - best) of up to BLOCK scores. */
@@ -274,6 +316,8 @@ static int64_t sample_row(const struct sample_rows *all, int64_t row, float *sco
                           struct cursor *next) {
     int64_t count = all->vocabulary;
     float temperature = all->temperature ? all->temperature[row] : 0.0f;
+    if (temperature == 0.0f && all->masks && !all->history.count && !all->bias.count)
+        return first_allowed(all->logits + row * all->stride, count, all->masks + row * all->mask_words);
     memcpy(scores, all->logits + row * all->stride, (size_t)count * sizeof *scores);
     adjust(all, row, scores, next);
     if (all->masks) mask_out(all->masks + row * all->mask_words, count, scores);
