@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from functools import cached_property
 
 from sgrt_grammars.automaton.core import Core
@@ -20,7 +19,7 @@ class Automaton:
         self.vocabulary = vocabulary
         self.core = core
         self.limits = limits
-        self.lock = threading.RLock()
+        self.lock = core.lock
 
 
 class Grammar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from sgrt_grammars.errors import CompileLimitExceeded
 
@@ -15,7 +15,8 @@ class Limits:
 
     `time_s`: seconds of one compilation. `operation_time_s`: seconds of one mask or advance.
     `max_states`: automaton states one operation may create. `max_depth`: nesting of an expression.
-    `max_mask_nodes`: trie nodes one mask may visit. `max_bytes`: memory of the shared automaton.
+    `max_mask_nodes`: trie nodes one mask may visit. `max_operation_bytes`: memory one operation may take, roughly.
+    `max_bytes`: memory of the shared automaton.
     """
 
     time_s: float = 10.0
@@ -23,13 +24,14 @@ class Limits:
     max_states: int = 1_000_000
     max_depth: int = 100_000
     max_mask_nodes: int = 20_000_000
+    max_operation_bytes: int = 1 << 30
     max_bytes: int = 4 << 30
 
     def __post_init__(self) -> None:
         """Refuse budgets that nothing could meet."""
-        for name in ("time_s", "operation_time_s", "max_states", "max_depth", "max_mask_nodes", "max_bytes"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"Limits.{name} must be positive, got {getattr(self, name)}")
+        for name, value in asdict(self).items():
+            if value <= 0:
+                raise ValueError(f"Limits.{name} must be positive, got {value}")
 
 
 class Meter:

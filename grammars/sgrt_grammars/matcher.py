@@ -29,7 +29,7 @@ class Guard(Protocol):
         ...
 
     @property
-    def lock(self) -> AbstractContextManager[bool]:
+    def lock(self) -> AbstractContextManager[object]:
         """Held during each operation."""
         ...
 

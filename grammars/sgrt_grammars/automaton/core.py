@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from sgrt_grammars.automaton.cursor import Cursor
@@ -65,7 +67,9 @@ class CoreCursor(Protocol):
 
 
 class Core(Protocol):
-    """An automaton of one vocabulary. Roots are opaque."""
+    """An automaton of one vocabulary. Roots are opaque. `lock` is held during each operation."""
+
+    lock: AbstractContextManager[object]
 
     def root(self, expression: Expression) -> int:
         """Intern an expression; its number. Raises where it denotes nothing."""
@@ -101,6 +105,7 @@ class PythonCore:
     """The automaton in Python and numpy: the reference, and the product path where no compiler is found."""
 
     def __init__(self, vocabulary: Vocabulary, limits: Limits) -> None:
+        self.lock: AbstractContextManager[object] = threading.RLock()
         self._machine = Machine(vocabulary, limits)
 
     def root(self, expression: Expression) -> int:

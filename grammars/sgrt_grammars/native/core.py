@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ class NativeCore:
     def __init__(self, vocabulary: Vocabulary, limits: Limits, library: Library) -> None:
         self.library = library
         self.vocabulary = vocabulary
+        # Native calls lock the machine one by one, so that long operations of others come between them.
+        self.lock: AbstractContextManager[object] = nullcontext()
         self._limits = limits
         self._deferred = DeferredTable()
         self._programs = Programs(self._deferred)
@@ -41,6 +44,7 @@ class NativeCore:
             len(ends),
             limits.max_states,
             limits.max_mask_nodes,
+            limits.max_operation_bytes,
         )
         if not machine:
             raise MemoryError("no memory for the grammar automaton")
@@ -54,12 +58,13 @@ class NativeCore:
             if result >= 0 or result == BUSY:
                 return result
             if result != NEEDS_UNFOLDING:
-                raise self.library.error(self.machine, result, given)
-            self._unfold()
+                raise self.library.error(result, given)
+            self.unfold()
 
-    def _unfold(self) -> None:
+    def unfold(self) -> None:
+        """Build the deferred expression that this thread's operation waits for."""
         with self._building:
-            number = self.library.functions["detail"](self.machine, 0)
+            number = self.library.functions["detail"](0)
             root = self._build(self._deferred.build(number))
             self.library.functions["define"](self.machine, number, root)
 
@@ -75,7 +80,7 @@ class NativeCore:
             self.machine, program, len(program), results.ctypes.data, len(results)
         )
         if root < 0:
-            raise self.library.error(self.machine, root)
+            raise self.library.error(root)
         self._programs.note(results.tolist())
         return root
 
@@ -84,8 +89,8 @@ class NativeCore:
         return NativeCursor(self, self.library.held["cursor"](self.machine, root))
 
     def start_operation(self, time_s: float) -> None:
-        """Give the next operation a fresh budget."""
-        self.library.functions["start"](self.machine, time_s)
+        """Give the next operation of this thread a fresh budget."""
+        self.library.functions["start"](time_s)
 
     def fill(self, cursors: Sequence[CoreCursor], rows: TokenMask, remaining: Sequence[int | None]) -> None:
         """Fill one row of `rows` for each cursor in one call that gives up the interpreter."""
@@ -98,13 +103,15 @@ class NativeCore:
         done: NDArray[np.int64] = np.zeros(1, np.int64)
         arguments = (handles.ctypes.data, rows.ctypes.data, rows.strides[0] // 4, budgets.ctypes.data)
         function = self.library.functions["masks"]
+        is_begun = False
         while True:
-            code = function(*arguments, len(handles), done.ctypes.data, self.time_s)
+            code = function(*arguments, len(handles), done.ctypes.data, self.time_s, is_begun)
             if code >= 0:
                 return
             if code != NEEDS_UNFOLDING:
-                raise self.library.error(self.machine, code, int(budgets[done[0]]))
-            self._unfold()
+                raise self.library.error(code, int(budgets[done[0]]))
+            self.unfold()
+            is_begun = True
 
     def is_alive(self, root: int) -> bool:
         """Whether some text belongs to `root`."""
@@ -137,6 +144,7 @@ class NativeCursor:
         "_last_out",
         "_last_pointer",
         "_take",
+        "_time_s",
         "handle",
     )
 
@@ -145,6 +153,7 @@ class NativeCursor:
         self._held = core.library.held
         self._fill = self._held["mask_at_hand"]
         self._take = self._held["advance_at_hand"]
+        self._time_s = core.time_s
         self.handle = handle
         self._free = weakref.finalize(self, core.library.held["cursor_free"], handle)
         self._free.atexit = False
@@ -156,11 +165,15 @@ class NativeCursor:
         return NativeCursor(self._core, self._held["cursor_fork"](self.handle))
 
     def mask_at_hand(self, row: TokenMask, remaining: int | None) -> bool:
-        """Fill the row that was filled last, if that takes no work; False if it was left alone."""
-        return (
-            row is self._last_out
-            and self._fill(self.handle, self._last_pointer, -1 if remaining is None else remaining) == 0
-        )
+        """Fill the row that was filled last, if that is brief; False if the row is to be filled by `mask`."""
+        if row is not self._last_out:
+            return False
+        limit = -1 if remaining is None else remaining
+        code = self._fill(self.handle, self._last_pointer, limit, self._time_s)
+        while code == NEEDS_UNFOLDING:
+            self._core.unfold()
+            code = self._fill(self.handle, self._last_pointer, limit, 0.0)
+        return code == 0
 
     def mask(self, row: TokenMask, remaining: int | None) -> None:
         """Fill `row`."""
@@ -170,9 +183,7 @@ class NativeCursor:
             raise ValueError(f"a budget cannot be negative: {remaining}")
         self._last_out, self._last_pointer = row, row.ctypes.data
         core, limit = self._core, -1 if remaining is None else remaining
-        core.call(
-            core.library.functions["mask"], self.handle, self._last_pointer, limit, core.time_s, given=limit
-        )
+        core.call(core.library.functions["mask"], self.handle, self._last_pointer, limit, given=limit)
 
     def node_mask(self) -> tuple[int, TokenMask] | None:
         """(id, row) of a mask that depends on no register."""
@@ -182,7 +193,7 @@ class NativeCursor:
 
     def advance(self, token: int) -> bool:
         """Take `token` if it is allowed."""
-        result = self._take(self.handle, token)
+        result = self._take(self.handle, token, self._time_s)
         if result < 0:
             self._core.start_operation(self._core.time_s)
             result = self._core.call(self._core.library.functions["advance"], self.handle, token)

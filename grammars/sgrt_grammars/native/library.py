@@ -23,22 +23,22 @@ Function = Callable[..., int]
 _Argument = type[c_int32] | type[c_int64] | type[c_void_p] | type[c_char_p] | type[c_double]
 
 _SIGNATURES: dict[str, tuple[_Argument, ...]] = {
-    "machine": (c_int32, c_void_p, c_void_p, c_void_p, c_int32, c_int64, c_int64),
+    "machine": (c_int32, c_void_p, c_void_p, c_void_p, c_int32, c_int64, c_int64, c_int64),
     "machine_free": (c_void_p,),
-    "detail": (c_void_p, c_int32),
-    "message": (c_void_p,),
+    "detail": (c_int32,),
+    "message": (),
     "build": (c_void_p, c_char_p, c_int64, c_void_p, c_int64),
     "define": (c_void_p, c_int32, c_int32),
     "is_alive": (c_void_p, c_int32),
-    "start": (c_void_p, c_double),
+    "start": (c_double,),
     "bytes": (c_void_p,),
     "nodes": (c_void_p,),
     "cursor": (c_void_p, c_int32),
     "cursor_fork": (c_void_p,),
     "cursor_free": (c_void_p,),
-    "mask": (c_void_p, c_void_p, c_int64, c_double),
-    "mask_at_hand": (c_void_p, c_void_p, c_int64),
-    "advance_at_hand": (c_void_p, c_int32),
+    "mask": (c_void_p, c_void_p, c_int64),
+    "mask_at_hand": (c_void_p, c_void_p, c_int64, c_double),
+    "advance_at_hand": (c_void_p, c_int32, c_double),
     "advance": (c_void_p, c_int32),
     "rollback": (c_void_p, c_int64),
     "num_steps": (c_void_p,),
@@ -48,7 +48,7 @@ _SIGNATURES: dict[str, tuple[_Argument, ...]] = {
     "witness": (c_void_p, c_void_p, c_int64),
     "forced": (c_void_p, c_void_p, c_int64),
     "choices": (c_void_p, c_void_p, c_int64),
-    "masks": (c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_double),
+    "masks": (c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_double, c_int32),
     "clear_masks": (c_void_p,),
 }
 _POINTERS = frozenset({"machine", "cursor", "cursor_fork"})
@@ -65,24 +65,24 @@ class Library:
         self.functions = _typed(loaded)
         self.held = _typed(ctypes.PyDLL(loaded._name))
 
-    def message(self, machine: int) -> str:
-        """The text of the machine's last error."""
-        text: object = self.functions["message"](machine)
+    def message(self) -> str:
+        """The text of this thread's last error."""
+        text: object = self.functions["message"]()
         return text.decode() if isinstance(text, bytes) else ""
 
-    def error(self, machine: int, code: int, given: int = 0) -> GrammarError:
+    def error(self, code: int, given: int = 0) -> GrammarError:
         """The error a code stands for."""
         if code == BUDGET:
-            return BudgetTooSmall(needed=self.functions["detail"](machine, 1), given=given)
+            return BudgetTooSmall(needed=self.functions["detail"](1), given=given)
         if code == UNSATISFIABLE:
             return UnsatisfiableConstraint("no text of this vocabulary completes the constraint")
         if code == LIMIT:
-            limit = self.message(machine)
+            limit = self.message()
             return CompileLimitExceeded(
                 f"the grammar ran out of its budget Limits.{limit}; simplify the constraint or raise it",
                 limit=limit,
             )
-        return InvalidConstraint(self.message(machine))
+        return InvalidConstraint(self.message())
 
 
 def _typed(library: ctypes.CDLL) -> dict[str, Function]:

@@ -51,7 +51,7 @@ Machine::Machine(Vocabulary given, Limits limits)
         if (at >= 0 && trie.token_start[at] < trie.token_start[at + 1]) alphabet.set(byte);
     }
     for (int byte = 0x20; byte < 0x7F; byte++) spells_ascii_ = spells_ascii_ && alphabet.test(byte);
-    deadline_ = 1e300;
+    budget = &first_budget_;
     table_.assign(1 << 12, -1);
     table_mask_ = table_.size() - 1;
     ways_.push_back(new std::vector<int32_t>());
@@ -110,7 +110,8 @@ Id Machine::intern(Node& probe, uint64_t hash) {
         const Id id = table_[slot];
         if (hashes_[size_t(id)] == hash && same(*nodes_[size_t(id)], probe)) return id;
     }
-    if (++states_ > limits_.max_states) throw LimitExceeded("max_states");
+    if (++budget->states > limits_.max_states) throw LimitExceeded("max_states");
+    takes(sizeof(Node));
     if (probe.kind == LITERAL) {
         uint8_t* copy = pool_.make<uint8_t>(size_t(probe.size));
         memcpy(copy, probe.data, size_t(probe.size));

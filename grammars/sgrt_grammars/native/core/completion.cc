@@ -27,6 +27,7 @@ bool is_better(const Completion* left, const Completion* right) {
 
 // `symbols` in front of `tail`, with the fewest tokens that spell both together.
 Completion* Machine::make_completion(std::vector<int32_t> symbols, const Completion* tail, uint8_t uses) {
+    takes(sizeof(Completion) + symbols.size() * (sizeof(int32_t) + sizeof(uint32_t)));
     while (tail && tail->symbols.empty() && tail->tail) tail = tail->tail;
     const size_t own = symbols.size();
     std::vector<int32_t> joined = symbols;

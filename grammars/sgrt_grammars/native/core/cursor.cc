@@ -77,15 +77,6 @@ void Cursor::rollback(size_t count) {
     }
 }
 
-// Whether a mask takes no more than copying rows and looking at a few tokens.
-bool Cursor::is_at_hand(int64_t remaining) const {
-    for (const Thread& thread : threads) {
-        const Node& n = machine->node(thread.node);
-        if (!n.mask || (remaining >= 0 && !(n.mask->has_costs && n.completion_known))) return false;
-    }
-    return true;
-}
-
 bool Cursor::is_accepting() { return machine->accepts(threads, text); }
 
 bool Cursor::is_exhausted() {

@@ -25,7 +25,6 @@ struct Cursor {
 
     bool advance(int32_t token);
     void rollback(size_t count);
-    bool is_at_hand(int64_t remaining) const;
     bool is_accepting();
     bool is_exhausted();
     void mask(uint32_t* out, int64_t remaining);    // remaining < 0: no budget

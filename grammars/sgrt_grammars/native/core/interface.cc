@@ -10,25 +10,31 @@ namespace {
 
 enum Code : int64_t { NEEDS_UNFOLDING = -1, LIMIT = -2, INVALID = -3, BUDGET = -4, UNSATISFIABLE = -5, BUSY = -6 };
 
+// Of the operation that runs in this thread.
+thread_local Budget current;
+
 template <class Body> int64_t guarded(Machine& machine, Body body) {
+    machine.budget = &current;
     try {
         return body();
+    } catch (const NotBrief&) {
+        return BUSY;
     } catch (const NeedsUnfolding& need) {
-        machine.pending = need.number;
+        current.pending = need.number;
         return NEEDS_UNFOLDING;
     } catch (const LimitExceeded& error) {
-        machine.message = error.what();
+        current.message = error.what();
         return LIMIT;
     } catch (const InvalidExpression& error) {
-        machine.message = error.what();
+        current.message = error.what();
         return INVALID;
     } catch (const BudgetTooSmall& error) {
-        machine.needed = error.needed;
+        current.needed = error.needed;
         return BUDGET;
     } catch (const Unsatisfiable&) {
         return UNSATISFIABLE;
     } catch (const std::bad_alloc&) {
-        machine.message = "max_bytes";
+        current.message = "max_bytes";
         return LIMIT;
     }
 }
@@ -36,6 +42,18 @@ template <class Body> int64_t guarded(Machine& machine, Body body) {
 template <class Body> int64_t locked(Machine& machine, Body body) {
     std::lock_guard<std::mutex> lock(machine.mutex);
     return guarded(machine, body);
+}
+
+// Meant to be called without giving up the interpreter: BUSY unless the machine is free and the work is brief.
+// `time_s` 0 goes on with what was begun.
+template <class Body> int64_t brief(Machine& machine, double time_s, Body body) {
+    std::unique_lock<std::mutex> lock(machine.mutex, std::try_to_lock);
+    if (!lock.owns_lock()) return BUSY;
+    if (time_s > 0) current.start(time_s);
+    current.is_brief = true;
+    const int64_t result = guarded(machine, body);
+    current.is_brief = false;
+    return result;
 }
 
 int64_t copied(const std::vector<int32_t>& values, int32_t* out, int64_t room) {
@@ -48,7 +66,7 @@ int64_t copied(const std::vector<int32_t>& values, int32_t* out, int64_t room) {
 extern "C" {
 
 Machine* sgrt_machine(int32_t size, const uint8_t* data, const int64_t* offsets, const int32_t* ends, int32_t num_ends,
-                      int64_t max_states, int64_t max_mask_nodes) {
+                      int64_t max_states, int64_t max_mask_nodes, int64_t max_bytes) {
     Vocabulary vocabulary;
     vocabulary.size = size;
     vocabulary.offsets.assign(offsets, offsets + size + 1);
@@ -57,6 +75,7 @@ Machine* sgrt_machine(int32_t size, const uint8_t* data, const int64_t* offsets,
     Limits limits;
     limits.max_states = max_states;
     limits.max_mask_nodes = max_mask_nodes;
+    limits.max_bytes = max_bytes;
     try {
         return new Machine(std::move(vocabulary), limits);
     } catch (const std::bad_alloc&) {
@@ -66,14 +85,15 @@ Machine* sgrt_machine(int32_t size, const uint8_t* data, const int64_t* offsets,
 
 void sgrt_machine_free(Machine* machine) { delete machine; }
 
-// 0: the deferred expression waited for; 1: the budget needed.
-int64_t sgrt_detail(Machine* machine, int32_t which) { return which == 0 ? int64_t(machine->pending) : int64_t(machine->needed); }
+// Of the operation in this thread. 0: the deferred expression waited for; 1: the budget needed.
+int64_t sgrt_detail(int32_t which) { return which == 0 ? int64_t(current.pending) : int64_t(current.needed); }
 
-const char* sgrt_message(Machine* machine) { return machine->message.c_str(); }
+const char* sgrt_message() { return current.message.c_str(); }
 
 // `out` has room for the results of all operations.
 int64_t sgrt_build(Machine* machine, const uint8_t* program, int64_t size, int32_t* out, int64_t room) {
     return locked(*machine, [&] {
+        machine->takes(size_t(size) * 50);      // which is about what the expression itself takes
         std::vector<Id> results;
         const Id root = machine->build(program, size_t(size), results);
         copied(results, out, room);
@@ -90,10 +110,7 @@ int64_t sgrt_is_alive(Machine* machine, int32_t root) {
     return locked(*machine, [&] { return int64_t(machine->is_alive(root)); });
 }
 
-void sgrt_start(Machine* machine, double time_s) {
-    std::lock_guard<std::mutex> lock(machine->mutex);
-    machine->start_operation(time_s);
-}
+void sgrt_start(double time_s) { current.start(time_s); }
 
 int64_t sgrt_bytes(Machine* machine) { return int64_t(machine->num_bytes()); }
 
@@ -105,30 +122,22 @@ Cursor* sgrt_cursor_fork(Cursor* cursor) { return new Cursor(*cursor); }
 
 void sgrt_cursor_free(Cursor* cursor) { delete cursor; }
 
-int64_t sgrt_mask(Cursor* cursor, uint32_t* out, int64_t remaining, double time_s) {
+int64_t sgrt_mask(Cursor* cursor, uint32_t* out, int64_t remaining) {
     return locked(*cursor->machine, [&] {
-        cursor->machine->start_operation(time_s);
         cursor->mask(out, remaining);
         return int64_t(0);
     });
 }
 
-// This and the next are meant to be called without giving up the interpreter: BUSY unless the machine is free and
-// the work is small.
-int64_t sgrt_mask_at_hand(Cursor* cursor, uint32_t* out, int64_t remaining) {
-    Machine& machine = *cursor->machine;
-    std::unique_lock<std::mutex> lock(machine.mutex, std::try_to_lock);
-    if (!lock.owns_lock() || !cursor->is_at_hand(remaining)) return BUSY;
-    return guarded(machine, [&] {
+int64_t sgrt_mask_at_hand(Cursor* cursor, uint32_t* out, int64_t remaining, double time_s) {
+    return brief(*cursor->machine, time_s, [&] {
         cursor->mask(out, remaining);
         return int64_t(0);
     });
 }
 
-int64_t sgrt_advance_at_hand(Cursor* cursor, int32_t token) {
-    std::unique_lock<std::mutex> lock(cursor->machine->mutex, std::try_to_lock);
-    if (!lock.owns_lock()) return BUSY;
-    return guarded(*cursor->machine, [&] { return int64_t(cursor->advance(token)); });
+int64_t sgrt_advance_at_hand(Cursor* cursor, int32_t token, double time_s) {
+    return brief(*cursor->machine, time_s, [&] { return int64_t(cursor->advance(token)); });
 }
 
 int64_t sgrt_advance(Cursor* cursor, int32_t token) {
@@ -171,12 +180,13 @@ int64_t sgrt_choices(Cursor* cursor, int32_t* out, int64_t room) {
     return locked(*cursor->machine, [&] { return copied(cursor->choices(), out, room); });
 }
 
-// Fills rows from `*done` on; stops at the first that needs attention, whose code is returned.
+// Fills rows from `*done` on; stops at the first that needs attention, whose code is returned. Each row is an operation,
+// begun unless `is_begun`.
 int64_t sgrt_masks(Cursor** cursors, uint32_t* out, int64_t stride, const int64_t* remaining, int64_t count,
-                   int64_t* done, double time_s) {
-    for (; *done < count; ++*done) {
-        Cursor* cursor = cursors[*done];
-        const int64_t code = sgrt_mask(cursor, out + *done * stride, remaining[*done], time_s);
+                   int64_t* done, double time_s, int32_t is_begun) {
+    for (; *done < count; ++*done, is_begun = 0) {
+        if (!is_begun) current.start(time_s);
+        const int64_t code = sgrt_mask(cursors[*done], out + *done * stride, remaining[*done]);
         if (code < 0) return code;
     }
     return 0;

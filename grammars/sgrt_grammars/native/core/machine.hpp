@@ -19,7 +19,23 @@ namespace sgrt {
 struct Limits {
     int64_t max_states = 1000000;
     int64_t max_mask_nodes = 20000000;
+    int64_t max_bytes = int64_t(1) << 30;
 };
+
+// What one operation has used so far, and what it says at its end. An operation runs in one thread, if in several
+// calls: other threads' calls come between them.
+struct Budget {
+    double limit_s = 1e300, deadline = -1;
+    int64_t states = 0, visited = 0, bytes = 0;
+    uint32_t ticks = 0;
+    bool is_brief = false;          // gives up, to be called again otherwise, where the work turns out to be long
+    std::string message;            // of the last error
+    int32_t pending = -1;           // deferred expression the operation waits for
+    uint32_t needed = 0;            // of the last budget error
+
+    void start(double time_s);
+};
+struct NotBrief {};
 
 // Bump allocation for what lives as long as the machine.
 class Pool {
@@ -212,8 +228,8 @@ public:
     void ensure_costs(Id id, NodeMask& mask);
     void clear_masks();
 
-    void start_operation(double time_s);
     void tick();
+    void takes(size_t bytes);
     void visited(int64_t trie_nodes);
     size_t num_bytes() const;
 
@@ -222,9 +238,7 @@ public:
     const int32_t words;            // of a mask row
     Bits alphabet;                  // bytes a token of their own spells
     std::mutex mutex;
-    std::string message;            // of the last error
-    int32_t pending = -1;           // deferred expression an operation waits for
-    uint32_t needed = 0;            // of the last budget error
+    Budget* budget;                 // of the operation that runs now
 
 private:
     friend struct Walk;
@@ -337,9 +351,7 @@ private:
     std::vector<Id> stacks_[5];
     std::vector<Id> missing_[5];
     size_t mask_bytes_ = 0;
-    double deadline_ = 0;
-    int64_t states_ = 0, visited_ = 0;
-    uint32_t ticks_ = 0;
+    Budget first_budget_;
     const std::vector<int32_t> no_specials_;
     int32_t horizon_ = 0;           // bytes of the longest token
     int base_depth_ = 0;            // of splits copied from one another

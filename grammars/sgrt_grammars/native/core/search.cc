@@ -108,6 +108,7 @@ bool Machine::search(const Thread& start, const std::vector<uint8_t>& text, std:
                 if (!seen.emplace(thread.node, key).second) continue;
                 std::vector<int32_t> longer = item.symbols;
                 longer.push_back(symbol);
+                takes(sizeof(Item) + key.size() + longer.size() * sizeof(int32_t) + 100);
                 queue.push({longer.size() + estimate->length, ++pushed, thread, std::move(longer)});
             }
         };

@@ -32,6 +32,7 @@ Split& Machine::split(Id head, const Bits& following) {
     if (found != splits_.end()) return *found->second;
     const Id equal = capped(head);
     if (equal != head) return split(equal, following);
+    if (budget->is_brief) throw NotBrief();
     auto made = std::make_unique<Split>();
     made->head = head;
     if (!split_by_parts(*made, following) && !split_by_slices(*made, following) && !split_from_base(*made, following))

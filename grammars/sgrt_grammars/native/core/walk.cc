@@ -2,11 +2,13 @@
 #include "walk.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 namespace sgrt {
 
 constexpr int64_t DENSE = 3000;     // trie nodes after which a walk gives up and splits the node instead
 constexpr size_t MANY_TOKENS = 256; // for which a row costs less than a list
+constexpr int64_t MANY_VISITS = 4 * DENSE;      // more than a brief operation makes
 constexpr int MANY_BYTES = 64;      // first bytes of a head that is evidently dense
 
 enum Verdict : uint8_t { PLAIN, SINGLE, TIGHT_END, MULTIPLE };
@@ -116,6 +118,7 @@ void Machine::compute_mask(Id id, NodeMask& mask) {
         });
     }
     if (!is_done) {
+        if (!is_known_dense && budget->is_brief) throw NotBrief();
         reset();
         add_dense(id, mask);
     }
@@ -221,21 +224,35 @@ void Machine::clear_masks() {
     mask_bytes_ = 0;
 }
 
-void Machine::start_operation(double time_s) {
-    using clock = std::chrono::steady_clock;
-    deadline_ = time_s >= 1e9 ? 1e300 : std::chrono::duration<double>(clock::now().time_since_epoch()).count() + time_s;
-    states_ = visited_ = 0;
+using Clock = std::chrono::steady_clock;
+
+static double seconds() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
+
+void Budget::start(double time_s) {
+    limit_s = time_s;
+    deadline = -1;
+    states = visited = bytes = 0;
+    ticks = 0;
 }
 
 void Machine::tick() {
-    if ((++ticks_ & 1023) || deadline_ >= 1e300) return;
-    using clock = std::chrono::steady_clock;
-    if (std::chrono::duration<double>(clock::now().time_since_epoch()).count() > deadline_) throw LimitExceeded("time_s");
+    if (++budget->ticks & 1023) return;
+    if (budget->is_brief) throw NotBrief();
+    if (budget->limit_s >= 1e9) return;
+    const double now = seconds();
+    if (budget->deadline < 0) budget->deadline = now + budget->limit_s;     // the clock is read when work lasts
+    if (now > budget->deadline) throw LimitExceeded("time_s");
+}
+
+void Machine::takes(size_t bytes) {
+    budget->bytes += int64_t(bytes);
+    if (budget->bytes > limits_.max_bytes) throw LimitExceeded("max_operation_bytes");
 }
 
 void Machine::visited(int64_t trie_nodes) {
-    visited_ += trie_nodes;
-    if (visited_ > limits_.max_mask_nodes) throw LimitExceeded("max_mask_nodes");
+    budget->visited += trie_nodes;
+    if (budget->is_brief && budget->visited > MANY_VISITS) throw NotBrief();
+    if (budget->visited > limits_.max_mask_nodes) throw LimitExceeded("max_mask_nodes");
 }
 
 size_t Machine::num_bytes() const {
