@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Generic, NoReturn, TypeAlias
 
 from typing_extensions import TypeVar
@@ -27,6 +28,17 @@ class Expression:
 
     def __radd__(self, other: str) -> Joined:
         return Joined(parts=(*_parts(expression_of(other)), *_parts(self)))
+
+    def __format__(self, spec: str) -> NoReturn:
+        """Refuse f-strings, which would put the description of a call into the prompt.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            f"{type(self).__name__.lower()}(...) stands in an f-string or a format; join expressions with `+`: "
+            'f"A {b} " + gen("c")'
+        )
 
 
 class Var(Generic[T_co]):
@@ -59,6 +71,12 @@ class Joined(Expression):
 
     def __iter__(self) -> Iterator[Expression]:
         return iter(self.parts)
+
+
+class Body(Enum):
+    """What `s.user()` and its like take for a body that was left out: a block is opened."""
+
+    BLOCK = "block"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, cast
 from sgrt_frontend.call import Message, Role
 from sgrt_frontend.chain import Link, Piece
 from sgrt_frontend.errors import Cancelled, InvalidRequest, SgrtError
-from sgrt_frontend.expression import Constant, Expression, Joined, Turn, expression_of
+from sgrt_frontend.expression import Body, Constant, Expression, Joined, Turn, expression_of
 from sgrt_frontend.gen import Gen
 from sgrt_frontend.generate import Place
 from sgrt_frontend.rope import PieceKind, Rope
@@ -61,8 +61,8 @@ class History:
         turns = self._turns
         self._pending.append(Piece(text=text, is_special=is_special, turn=turns.number, role=turns.open_role))
 
-    def _role(self, role: Role, body: Expression | str | None) -> contextlib.AbstractContextManager[None]:
-        if body is None:
+    def _role(self, role: Role, body: Expression | str | Body) -> contextlib.AbstractContextManager[None]:
+        if body is Body.BLOCK:
             return self._turn(role)
         self._append(Turn(role, expression_of(body)))
         return contextlib.nullcontext()

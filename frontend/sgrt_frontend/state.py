@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 from sgrt_frontend.call import Role, Score, Usage
 from sgrt_frontend.chain import Link
 from sgrt_frontend.errors import DeadlineExceeded, InvalidRequest
-from sgrt_frontend.expression import Expression, Value, Var, expression_of
+from sgrt_frontend.expression import Body, Expression, Value, Var, expression_of
 from sgrt_frontend.rope import Rope
 from sgrt_frontend.run import Run
 from sgrt_frontend.scope import Scope
@@ -77,19 +77,21 @@ class State(Variables, Generic[R_co]):
         self._append(expression_of(value))
         return self
 
-    def system(self, body: Expression | str | None = None) -> contextlib.AbstractContextManager[None]:
+    def system(self, body: Expression | str | Body = Body.BLOCK) -> contextlib.AbstractContextManager[None]:
         """Append a system turn; without a body, open one: `with s.system(): ...`."""
         return self._role(Role.SYSTEM, body)
 
-    def user(self, body: Expression | str | None = None) -> contextlib.AbstractContextManager[None]:
+    def user(self, body: Expression | str | Body = Body.BLOCK) -> contextlib.AbstractContextManager[None]:
         """Append a user turn; without a body, open one: `with s.user(): ...`."""
         return self._role(Role.USER, body)
 
-    def assistant(self, body: Expression | str | None = None) -> contextlib.AbstractContextManager[None]:
+    def assistant(
+        self, body: Expression | str | Body = Body.BLOCK
+    ) -> contextlib.AbstractContextManager[None]:
         """Append an assistant turn; without a body, open one: `with s.assistant(): ...`."""
         return self._role(Role.ASSISTANT, body)
 
-    def tool(self, body: Expression | str | None = None) -> contextlib.AbstractContextManager[None]:
+    def tool(self, body: Expression | str | Body = Body.BLOCK) -> contextlib.AbstractContextManager[None]:
         """Append a tool turn; without a body, open one: `with s.tool(): ...`."""
         return self._role(Role.TOOL, body)
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from sgrt_frontend.call import Call
 from sgrt_frontend.errors import ConstraintError, ProgramError
-from sgrt_frontend.expression import assistant, user
+from sgrt_frontend.expression import Expression, assistant, user
 from sgrt_frontend.gen import gen
 from sgrt_frontend.program import function
 from sgrt_frontend.scripted import ScriptedBackend
@@ -164,3 +164,23 @@ def test_two_runs_on_one_backend_share_nothing_but_the_cache() -> None:
     backend = ScriptedBackend(lambda prompt: prompt)
     first, second = program.on(backend).run("a"), program.on(backend).run("b")
     assert (first["x"], second["x"]) == ("a", "b")
+
+
+@pytest.mark.parametrize("role", ["system", "user", "assistant", "tool"])
+def test_a_turn_without_its_text_is_an_error_not_a_missing_turn(role: str) -> None:
+    @function
+    def program(s: State, text: str | None) -> None:
+        getattr(s, role)(text)
+
+    with pytest.raises(TypeError, match="takes text and expressions, not NoneType"):
+        program.on(ScriptedBackend([])).run(None)
+
+
+@pytest.mark.parametrize("expression", [gen("a"), select("a", ["x", "y"]), user("a"), "b" + gen("a")])
+def test_a_call_inside_an_f_string_is_an_error_not_its_description(expression: Expression) -> None:
+    @function
+    def program(s: State) -> None:
+        s += f"before {expression} after"
+
+    with pytest.raises(TypeError, match=r"join expressions with `\+`"):
+        program.on(ScriptedBackend([])).run()
