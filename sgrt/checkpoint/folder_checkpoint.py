@@ -8,6 +8,7 @@ from torch import Tensor
 
 from sgrt.checkpoint.checkpoint import PackedTensor
 from sgrt.checkpoint.folder_config import read_config
+from sgrt.checkpoint.folder_files import INDEX_FILE, SINGLE_FILE, weight_paths
 from sgrt.checkpoint.folder_tokenizer import read_tokenizer_data
 from sgrt.checkpoint.json_file import JsonFile
 from sgrt.checkpoint.safetensors_file import SafetensorsFile
@@ -15,8 +16,6 @@ from sgrt.errors import CorruptModel, ModelNotFound, UnsupportedModel
 from sgrt.model.config import ModelConfig
 from sgrt.tokenizer.data import TokenizerData
 
-_SINGLE = "model.safetensors"
-_INDEX = "model.safetensors.index.json"
 _PREFIXES = ("model.language_model.", "language_model.model.", "model.")
 _OUTPUTS = ("lm_head.weight", "language_model.lm_head.weight")
 _OUTER = {"embed_tokens": "embedding", "norm": "final_norm"}
@@ -116,12 +115,10 @@ class FolderCheckpoint:
 
 
 def _weight_paths(folder: Path) -> list[Path]:
-    if (folder / _INDEX).is_file():
-        shards = JsonFile.read(folder / _INDEX).part("weight_map").values.values()
-        return [folder / shard for shard in sorted({Path(str(shard)).name for shard in shards})]
-    if (folder / _SINGLE).is_file():
-        return [folder / _SINGLE]
-    raise ModelNotFound(f"{folder}: the folder has neither {_SINGLE} nor {_INDEX}")
+    paths = weight_paths(folder)
+    if not paths:
+        raise ModelNotFound(f"{folder}: the folder has neither {SINGLE_FILE} nor {INDEX_FILE}")
+    return paths
 
 
 def _canonical(tensor: str, inner: dict[str, str]) -> str | None:

