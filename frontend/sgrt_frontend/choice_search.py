@@ -266,8 +266,8 @@ class _Search:
             else:
                 left.append(choice)
         if left and not is_open:
-            rest = 0.0 if self.is_bounded else max(self._expected(choice, end) for choice in left)
-            priority = -(logprob + rest)
+            expected = 0.0 if self.is_bounded else max(self._expected(choice, end) for choice in left)
+            priority = -(logprob + expected)
             heapq.heappush(self.frontier, _Node(priority, logprob, text, end, tuple(left)))
 
     def _learn(

@@ -111,6 +111,11 @@ class _Heap:
             self._tie += 1
             heapq.heappush(self._entries, (node.last_used, self._tie, node))
 
+    def hurry(self, node: Node) -> None:
+        """Queue `node` at its time, which is earlier than the one it may be queued at: a second entry is harmless."""
+        node.is_queued = False
+        self.push(node)
+
     def first(self) -> Node | None:
         """The least recently used evictable leaf, which stays; None when there is none."""
         while self._entries:
@@ -129,12 +134,13 @@ class _Heap:
         return node
 
     def drop_stale(self) -> None:
-        """Forget entries that are no longer evictable."""
-        kept = []
-        for entry in self._entries:
+        """Forget entries that are no longer evictable, and all but one of a node."""
+        kept, seen = [], set[Node]()
+        for entry in sorted(self._entries):
             node = entry[2]
             node.is_queued = node.is_evictable
-            if node.is_queued:
+            if node.is_queued and node not in seen:
+                seen.add(node)
                 kept.append(entry)
         heapq.heapify(kept)
         self._entries = kept
@@ -158,6 +164,10 @@ class EvictionQueue:
     def push(self, node: Node) -> None:
         """Queue `node` if it is evictable and not queued yet."""
         (self._tails if node.is_tail else self._runs).push(node)
+
+    def hurry(self, node: Node) -> None:
+        """Queue `node`, which became less recently used."""
+        (self._tails if node.is_tail else self._runs).hurry(node)
 
     def pop(self) -> Node | None:
         """The least recently used evictable leaf, or None when there is none."""

@@ -79,12 +79,12 @@ class PrefixHandle:
             self._tree.allocator.release((self.partial.page,))
             self.partial = None
 
-    def close(self, *, is_over: bool = False) -> None:
-        """Unlock the path. `is_over`: what nobody else locks is the first to be evicted. Closing twice is harmless."""
+    def close(self) -> None:
+        """Unlock the path. Closing twice is harmless."""
         node, self._node = self._node, None
         if node is not None:
             self.release_partial()
-            self._tree.unlock(node, is_over=is_over)
+            self._tree.unlock(node)
 
     def __enter__(self) -> PrefixHandle:
         return self
@@ -238,16 +238,24 @@ class RadixTree:
                 freed += self._let_go(node.pages)
         return freed
 
-    def unlock(self, node: Node, *, is_over: bool = False) -> None:
+    def expire(self, key: bytes, *, salt: str = "") -> None:
+        """Nobody will ask for the tokens of `key` again: what is not locked of them is the first to be evicted."""
+        node, offset = self._roots.get(salt), 0
+        while node is not None:
+            if node.locks == 0:
+                node.last_used = 0
+                self._queue.hurry(node)
+            child = self._child(node, key, offset) or node.children.get(key[offset:])
+            offset += len(child.key) if child is not None else 0
+            node = child
+
+    def unlock(self, node: Node) -> None:
         """Release one lock on the path to `node` (called by its handle)."""
-        if not is_over:
-            self._touch(node)
+        self._touch(node)
         step: Node | None = node
         while step is not None:
             assert step.locks > 0, "a path was unlocked twice"
             step.locks -= 1
-            if is_over and step.locks == 0:
-                step.last_used = 0
             if step.locks == 0 and not step.is_detached:
                 self._evictable += len(step.pages)
             if step.parent is None and not step.children and step.locks == 0:
@@ -401,7 +409,10 @@ class RadixTree:
         assert parent is not None, "a root is never evicted"
         self._drop_child(leaf)
         parent.last_used = max(parent.last_used, leaf.last_used)
-        self._queue.push(parent)
+        if parent.last_used == 0:  # over as well, see `expire`
+            self._queue.hurry(parent)
+        else:
+            self._queue.push(parent)
         if parent.parent is None and not parent.children and parent.locks == 0:
             self._forget_root(parent)
 

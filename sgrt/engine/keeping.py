@@ -7,46 +7,53 @@ from dataclasses import dataclass
 from sgrt.cache.radix import PrefixHandle, RadixTree
 from sgrt.engine.sequence import Sequence
 
-# Plans that are never carried out (a program failed, a client went away) must not fill the memory of names.
-_MAX_PREFIXES = 16_384
-
 
 @dataclass(slots=True, kw_only=True)
 class _Prefix:
-    """`handle` locks it while no sequence runs on it; `uses` are still to begin."""
+    """`handle` locks it while no sequence runs on it; `uses` are still to begin. `age` counts plans: when it was used."""
 
     uses: int
+    age: int = 0
     handle: PrefixHandle | None = None
 
 
 class KeptPrefixes:
     """Locks prefixes until their last use has begun (whose own lock goes on from there).
 
-    A kept prefix is a hint: the one used longest ago is dropped when a sequence needs its pages.
+    A kept prefix is a hint: the one used longest ago is dropped when a sequence needs its pages, and so is one that
+    `MAX_AGE` sequences with a plan have passed by (its program failed, or its client went away).
     """
 
-    __slots__ = ("_prefixes", "_tree")
+    MAX_AGE = 4096
+
+    __slots__ = ("_now", "_prefixes", "_tree")
 
     def __init__(self, tree: RadixTree) -> None:
         self._tree = tree
+        self._now = 0
         self._prefixes: dict[
             tuple[str, str], _Prefix
         ] = {}  # by salt and name, the one used longest ago first
+
+    def __len__(self) -> int:
+        return len(self._prefixes)
 
     def begin(self, sequence: Sequence) -> None:
         """A sequence begins: one use less of everything it shares."""
         plan = sequence.request.plan
         if plan is None:
             return
+        self._now += 1
         salt = sequence.request.cache_salt
         for share in plan.shares:
             prefix = self._prefixes.pop((salt, share.name), None) or _Prefix(uses=share.uses)
             prefix.uses -= 1
+            prefix.age = self._now
             if prefix.uses > 0:
                 self._prefixes[salt, share.name] = prefix
             elif prefix.handle is not None:
                 prefix.handle.close()
-        while len(self._prefixes) > _MAX_PREFIXES:
+        while self._prefixes and next(iter(self._prefixes.values())).age + self.MAX_AGE < self._now:
             self.drop_one()
 
     def keep(self, sequence: Sequence) -> None:

@@ -100,7 +100,9 @@ class PageBook:
         assert sequence.handle is not None, "a running sequence has a prefix"
         if is_over:
             self.kept.keep(sequence)
-        sequence.handle.close(is_over=is_over and sequence.request.plan is not None)
+        sequence.handle.close()
+        if is_over and sequence.request.plan is not None:
+            self.tree.expire(sequence.key(sequence.num_computed), salt=sequence.request.cache_salt)
         self.allocator.release(sequence.pages)
         self.allocator.release(sequence.tails)
         sequence.handle, sequence.pages, sequence.tails = None, [], []

@@ -259,7 +259,7 @@ def test_long_choices_are_told_apart_in_few_calls_and_the_bound_says_that_there_
     model = TinyModel(4, sharpness=2.0)
     choices = ["abcab" * 7, "cabba" * 7, "abcab" * 6 + "b"]
     found = weighed(model, choices, "", True, bound=1e-4)
-    assert model.calls <= 2 + 3 * len(choices)
+    assert model.calls <= 8 + 3 * len(choices)  # a round of nodes more
     assert found.spellings.keys() == set(choices)
     assert all(0 < found.weights[choice] < 1e-14 for choice in choices)
     assert found.unexplored > 0.99
