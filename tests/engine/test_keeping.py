@@ -1,0 +1,158 @@
+"""Prefixes that a plan shares are kept between their uses, go when the last has begun, and never starve anybody."""
+
+from __future__ import annotations
+
+from engine_driver import Collected, Driver
+
+from sgrt.engine.job import GenerateJob
+from sgrt.engine.output_text import OutputText
+from sgrt.request import Request
+from sgrt_frontend.call import CallPlan, SamplingParams, Share
+
+PREFIX = tuple(range(1, 21))  # five pages of four tokens
+
+
+class Planned(Driver):
+    """A driver of requests that carry a plan."""
+
+    def ask(self, prompt: tuple[int, ...], plan: CallPlan | None, *, max_tokens: int = 1) -> Collected:
+        sink = Collected()
+        sampling = SamplingParams(max_tokens=max_tokens, ignore_eos=True)
+        request = Request(
+            id=self._next_id,
+            prompt=prompt,
+            sampling=sampling,
+            max_tokens=max_tokens,
+            arrival_s=self.now_s,
+            plan=plan,
+        )
+        self._next_id += 1
+        job = GenerateJob(
+            request=request,
+            make_text=lambda: OutputText(Letters(), stops=(), includes_stop=False),
+            sink=sink,
+        )
+        self.core.announce(job)
+        self.core.submit(job)
+        return sink
+
+
+class Letters:
+    def feed(self, token_ids: object) -> str:
+        return ""
+
+
+def sharing(uses: int, name: str = "p") -> CallPlan:
+    return CallPlan(shares=(Share(name=name, num_tokens=len(PREFIX), uses=uses),))
+
+
+def cached(sink: Collected) -> int:
+    return sink.finish().usage.cached_tokens
+
+
+def crowd(driver: Planned, count: int = 6) -> None:
+    """Requests that have nothing to do with the plan and fill the pool."""
+    for number in range(count):
+        driver.ask(tuple((place * 7 + number) % 30 for place in range(24)), None)
+        driver.run()
+
+
+def test_a_shared_prefix_outlives_a_crowd_until_its_last_use_begins() -> None:
+    driver = Planned(num_pages=16)
+    driver.ask((*PREFIX, 30), sharing(uses=3))
+    driver.run()
+    crowd(driver)
+    second = driver.ask((*PREFIX, 31), sharing(uses=3))
+    driver.run()
+    assert cached(second) == len(PREFIX)
+    assert driver.core.stats.pages_needed == 5
+    crowd(driver)
+    third = driver.ask((*PREFIX, 32), sharing(uses=3))
+    driver.run()
+    assert cached(third) == len(PREFIX)
+    assert driver.core.stats.pages_needed == 0, "nobody will begin with it again"
+    crowd(driver)
+    late = driver.ask((*PREFIX, 33), None)
+    driver.run()
+    assert cached(late) == 0
+
+
+def test_what_a_plan_is_done_with_is_evicted_before_what_others_used_earlier() -> None:
+    driver = Planned(num_pages=16)
+    older = tuple(range(5, 29))
+    driver.ask(older, None)
+    driver.run()
+    driver.ask((*PREFIX, 30), CallPlan())
+    driver.run()
+    driver.ask(tuple(29 - place for place in range(24)), None)  # takes what is free, and six pages more
+    driver.run()
+    again = driver.ask((*older, 30), None)
+    driver.run()
+    assert cached(again) == len(older)
+
+
+def test_the_end_of_an_unfinished_page_is_kept_too() -> None:
+    driver = Planned(num_pages=16, page_tokens=8)
+    plan = CallPlan(shares=(Share(name="p", num_tokens=20, uses=2),))
+    driver.ask((*PREFIX, 30, 31, 32, 33, 34), plan)
+    driver.run()
+    crowd(driver)
+    second = driver.ask((*PREFIX, 25), plan)
+    driver.run()
+    assert cached(second) == len(PREFIX)
+
+
+def test_a_share_of_an_output_is_kept_to_its_last_computed_token() -> None:
+    driver = Planned(num_pages=16)
+    plan = CallPlan(shares=(Share(name="all", num_tokens=None, uses=2),))
+    first = driver.ask(PREFIX, plan, max_tokens=6)
+    driver.run()
+    crowd(driver)
+    text = (*PREFIX, *first.tokens())
+    second = driver.ask((*text, 3), CallPlan(shares=(Share(name="all", num_tokens=25, uses=2),)))
+    driver.run()
+    assert cached(second) == len(text) - 1
+
+
+def test_kept_prefixes_give_way_to_a_request_that_needs_the_pool() -> None:
+    driver = Planned(num_pages=10)
+    driver.ask((*PREFIX, 30), sharing(uses=9))
+    driver.run()
+    large = driver.ask(tuple(place % 30 for place in range(38)), None)
+    driver.run()
+    assert large.is_closed and large.error is None
+    driver.core.scheduler.flush_cache()
+    assert driver.core.scheduler.allocator.num_free == 10
+
+
+def test_forgotten_plans_do_not_fill_memory() -> None:
+    driver = Planned(num_pages=16)
+    driver.ask((*PREFIX, 30), sharing(uses=2, name="forgotten"))
+    driver.run()
+    kept = driver.core.scheduler._book.kept
+    for number in range(kept.MAX_AGE + 1):
+        driver.ask((number % 30, 5), CallPlan())
+        if number % 64 == 0:
+            driver.run()
+    driver.run()
+    assert len(kept) == 0
+
+
+def test_a_cold_request_is_not_starved_by_a_stream_of_warm_and_urgent_ones() -> None:
+    driver = Planned(num_pages=24, max_running=2, step_tokens=16)
+    aging = int(driver.limits.aging_s)
+    urgent = CallPlan(shares=sharing(uses=10_000).shares, path_s=1e6)
+    for number in range(4):
+        driver.ask((*PREFIX, number), urgent, max_tokens=3)
+    cold = driver.ask(tuple(29 - place % 30 for place in range(16)), None)
+    arrived = driver.now_s
+    finished_at = None
+    for number in range(40 * aging):
+        driver.ask((*PREFIX, number % 30, number % 7), urgent, max_tokens=3)  # more than two places can serve
+        driver.step()
+        if cold.is_closed:
+            finished_at = driver.now_s
+            break
+    assert finished_at is not None, "the cold request starves"
+    served = 4 + aging + 1  # those before it, and those that came within a level of priority behind it
+    assert finished_at - arrived <= 3 * served
