@@ -33,6 +33,7 @@ class Limits:
     inflight_prompt_tokens: int = 2_000_000
     stored_responses: int = 256
     sessions: int = 1024
+    stored_bytes: int = 128 * 1024 * 1024  # of responses, and of sessions
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

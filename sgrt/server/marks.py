@@ -101,8 +101,8 @@ class MarkedText:
         self._special_tokens = special_tokens
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def read(self, token_ids: Sequence[int], *, is_last: bool = False) -> str:
-        """The text that these tokens complete."""
+    def read(self, token_ids: Sequence[int]) -> str:
+        """The text that these tokens complete; a character that is never finished is left out."""
         pieces: list[str] = []
         for token_id in token_ids:
             mark = self._special_tokens.get(token_id)
@@ -110,6 +110,4 @@ class MarkedText:
                 pieces.append(self._decoder.decode(self._spelling.bytes_of((token_id,))))
             else:
                 pieces.append(self._decoder.decode(b"", True) + mark)
-        if is_last:
-            pieces.append(self._decoder.decode(b"", True))
         return "".join(pieces)

@@ -56,7 +56,7 @@ class ParsedReader:
     def read(self, chunk: Chunk) -> list[Delta]:
         """The deltas of one chunk. A stop string in the answer ends the output before the backend does."""
         is_last = chunk.finish is not None
-        text = self._marked.read(chunk.token_ids, is_last=is_last) if self._marked else chunk.text
+        text = self._marked.read(chunk.token_ids) if self._marked else chunk.text
         events = self._parser.feed(text)
         if is_last:
             events += self._parser.finish()

@@ -114,10 +114,12 @@ class Service:
         self.has_reasoning = has_reasoning(self.format, config, backend)
         self.special_marks = self.marks.special_tokens(self.format) if self.format else {}
         self.renderer = Renderer(backend, self.format)
-        self.responses: ResponseStore = (
-            main.responses if main else ResponseStore(config.limits.stored_responses)
+        self.responses: ResponseStore = main.responses if main else self._new_responses()
+        self.sessions = SessionStore(
+            config.limits.sessions,
+            self.metrics.program_duration.observe,
+            max_bytes=config.limits.stored_bytes,
         )
-        self.sessions = SessionStore(config.limits.sessions, self.metrics.program_duration.observe)
         self._tickets: dict[str, Ticket] = main._tickets if main else {}
 
     @property
@@ -300,6 +302,10 @@ class Service:
 
     def _new_admission(self) -> Admission:
         return Admission(self.config, on_refusal=lambda code: self.metrics.rejections.add(reason=code))
+
+    def _new_responses(self) -> ResponseStore:
+        limits = self.config.limits
+        return ResponseStore(limits.stored_responses, max_bytes=limits.stored_bytes)
 
     def _stats(self) -> Mapping[str, float]:
         return self.backend.stats() if isinstance(self.backend, HasStats) else {}

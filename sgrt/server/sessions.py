@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+_TOKEN_BYTES = 36  # an int and its place in a tuple
+
 Turn = tuple[str, str]  # role and content
 Render = Callable[[Sequence[Turn], bool], tuple[int, ...]]
 
@@ -26,6 +28,12 @@ class Session:
     started_s: float
     ended_s: float
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        texts = sum(len(text) for _, text in self.turns)
+        return texts + len(self.text) + _TOKEN_BYTES * (len(self.prompt) + len(self.output))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continued:
@@ -36,14 +44,16 @@ class Continued:
 
 
 class SessionStore:
-    """The latest sessions by owner and name; the oldest goes when there are too many.
+    """The latest sessions by owner and name; the oldest goes when there are too many, or too many bytes of them.
 
     `on_end` hears how many seconds a conversation took from its first call to its last, once it is forgotten
     or another begins under its name.
     """
 
-    def __init__(self, capacity: int, on_end: Callable[[float], None]) -> None:
+    def __init__(self, capacity: int, on_end: Callable[[float], None], *, max_bytes: int) -> None:
         self._capacity = capacity
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._on_end = on_end
         self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
 
@@ -56,10 +66,12 @@ class SessionStore:
         before = self._sessions.get((owner, name))
         if before is not None and before.started_s != session.started_s:
             self._on_end(before.ended_s - before.started_s)
+        self._bytes += session.size - (before.size if before is not None else 0)
         self._sessions[owner, name] = session
         self._sessions.move_to_end((owner, name))
-        while len(self._sessions) > self._capacity:
+        while len(self._sessions) > self._capacity or self._bytes > self._max_bytes:
             _, oldest = self._sessions.popitem(last=False)
+            self._bytes -= oldest.size
             self._on_end(oldest.ended_s - oldest.started_s)
 
 

@@ -12,6 +12,9 @@ from server_client import Client, PieceBackend, events, serving
 from sgrt.errors import InvalidRequest
 from sgrt.server.app import create_app
 from sgrt.server.config import Limits, ServerConfig
+from sgrt.server.errors import ApiError
+from sgrt.server.response_store import ResponseStore, Stored
+from sgrt.server.sessions import Session, SessionStore
 
 ASK = {"role": "user", "content": "go"}
 MORE = {"role": "user", "content": "and?"}
@@ -64,6 +67,38 @@ def test_sessions_of_two_keys_are_two() -> None:
         theirs = client.post("/v1/chat/completions", body, two).json()["prompt_token_ids"]
         own = client.post("/v1/chat/completions", body, one).json()["prompt_token_ids"]
         assert theirs != own
+
+
+def test_sessions_and_responses_are_bounded_in_bytes() -> None:
+    ended: list[float] = []
+    sessions = SessionStore(1000, ended.append, max_bytes=10_000)
+    for number in range(100):
+        session = Session(
+            turns=(("user", "x" * 1000),), prompt=(1,), output=(2,), text="y", started_s=0.0, ended_s=number
+        )
+        sessions.put("owner", str(number), session)
+        sessions.put("owner", str(number), session)
+    kept = [number for number in range(100) if sessions.get("owner", str(number))]
+    assert kept == list(range(100 - len(kept), 100))
+    assert len(kept) == 9 and len(ended) == 91
+
+    responses = ResponseStore(1000, max_bytes=10_000)
+    for number in range(100):
+        responses.put(str(number), Stored(owner="a", body={"x": "y" * 1000}, messages=[]))
+    assert responses.get("99", "a", param="id").owner == "a"
+    responses.remove("99", "a")
+    for gone in ("0", "90", "99"):
+        with pytest.raises(ApiError):
+            responses.get(gone, "a", param="id")
+
+
+def test_one_that_is_larger_than_all_may_be_is_not_kept() -> None:
+    responses = ResponseStore(10, max_bytes=100)
+    responses.put("large", Stored(owner="a", body={"x": "y" * 1000}, messages=[]))
+    responses.put("small", Stored(owner="a", body={}, messages=[]))
+    assert responses.get("small", "a", param="id").body == {}
+    with pytest.raises(ApiError):
+        responses.get("large", "a", param="id")
 
 
 def test_a_smaller_model_answers_only_when_told_to_and_only_under_load() -> None:
