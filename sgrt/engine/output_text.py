@@ -13,10 +13,6 @@ class TextDecoder(Protocol):
         """The characters that `token_ids` complete."""
         ...
 
-    def finish(self) -> str:
-        """What is left."""
-        ...
-
 
 class OutputText:
     """Text that may be shown so far.
@@ -56,8 +52,7 @@ class OutputText:
         """The text still held back, once no more tokens come. Nothing after a stop string."""
         if self.stop is not None:
             return ""
-        rest = self._held + self._decoder.finish()
-        self._held = ""
+        rest, self._held = self._held, ""
         return rest
 
     def _first_stop(self) -> tuple[int, str] | None:

@@ -11,7 +11,8 @@ from sgrt.tokenizer.tokenizer import Tokenizer
 class StreamDecoder:
     """The text of tokens as they come.
 
-    All pieces joined, `finish`'s included, equal `Tokenizer.decode` of all tokens.
+    All pieces joined equal `Tokenizer.decode` of all tokens, but for a character that the last tokens
+    began and did not finish: it is left out.
     """
 
     __slots__ = ("_decoder", "_skip_special", "_tokenizer")
@@ -24,7 +25,3 @@ class StreamDecoder:
     def feed(self, token_ids: Sequence[int]) -> str:
         """The characters that `token_ids` complete; the bytes of an unfinished one are kept for later."""
         return self._decoder.decode(self._tokenizer.bytes_of(token_ids, skip_special=self._skip_special))
-
-    def finish(self) -> str:
-        """What is left: U+FFFD where a character was never finished, otherwise nothing."""
-        return self._decoder.decode(b"", final=True)

@@ -287,15 +287,14 @@ def test_scores_come_in_order_and_empty_continuations_score_nothing() -> None:
             engine.score_blocking((), [(66,)])
 
 
-def test_characters_are_never_broken_and_a_cut_one_is_replaced() -> None:
+def test_characters_are_never_broken_and_a_cut_one_is_left_out() -> None:
     with scripted_engine(saying("őß 山川 👩‍🚀!")) as engine:
         with engine.submit(call(max_tokens=64)) as stream:
             pieces = [chunk.text for chunk in stream]
         assert "".join(pieces) == "őß 山川 👩‍🚀!"
         assert not any("\ufffd" in piece for piece in pieces)
     with scripted_engine(saying("ab世")) as engine:
-        text = engine.complete(call(max_tokens=4))[0].text
-        assert text.startswith("ab") and text[2:].strip("\ufffd") == ""
+        assert engine.complete(call(max_tokens=4))[0].text == "ab"
 
 
 @pytest.mark.parametrize("leading", [1, 2, 7, 31, 32, 33, 64, 130])

@@ -13,15 +13,11 @@ from sgrt.engine.output_text import OutputText
 class Pieces:
     """A decoder whose tokens are given pieces of text."""
 
-    def __init__(self, pieces: Sequence[str], rest: str = "") -> None:
+    def __init__(self, pieces: Sequence[str]) -> None:
         self._pieces = pieces
-        self._rest = rest
 
     def feed(self, token_ids: Sequence[int]) -> str:
         return "".join(self._pieces[token] for token in token_ids)
-
-    def finish(self) -> str:
-        return self._rest
 
 
 def shown(
@@ -58,11 +54,6 @@ def test_held_text_comes_out_when_it_is_no_stop_string_after_all() -> None:
 
 def test_held_text_comes_out_at_the_end() -> None:
     assert shown(["abc"], ["cd"]) == (["ab", "c"], None)
-
-
-def test_what_the_decoder_kept_comes_last() -> None:
-    text = OutputText(Pieces(["a"], rest="\ufffd"))
-    assert (text.feed([0]), text.finish()) == ("a", "\ufffd")
 
 
 _LETTERS = st.text("ab", min_size=1, max_size=4)

@@ -42,9 +42,6 @@ class LetterDecoder:
     def feed(self, token_ids: Sequence[int]) -> str:
         return "".join(chr(ord("A") + token) for token in token_ids)
 
-    def finish(self) -> str:
-        return ""
-
 
 @dataclass
 class Collected:
