@@ -20,7 +20,7 @@ SOURCES := sgrt frontend kernels grammars tests examples benchmarks
 # One thread: tests are deterministic and two of them do not fight over the cores.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test check lint slow acceptance wheel clean help
+.PHONY: demo test check lint slow acceptance wheel clean help FORCE
 
 help:
 	@echo "make demo        set up, fetch the default model, run the main example"
@@ -37,9 +37,14 @@ $(BIN)/python:
 PINS := $(VENV)/constraints.txt
 OTHER_TRITON := $(if $(filter $(TESTED_TORCH),$(TORCH_VERSION)),,-e '/^triton==/d')
 
-$(RUN_STAMP): pyproject.toml constraints.txt Makefile | $(BIN)/python
-	sed -e 's/^torch==.*/torch==$(TORCH_VERSION)/' $(OTHER_TRITON) constraints.txt > $(PINS)
-	$(PIP) install --quiet "torch==$(TORCH_VERSION)" $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+# Rewritten only when something else is asked for, so that asking for another torch installs it.
+$(PINS): constraints.txt FORCE | $(BIN)/python
+	@{ echo "# index: $(TORCH_INDEX)"; sed -e 's/^torch==.*/torch==$(TORCH_VERSION)/' $(OTHER_TRITON) constraints.txt; } > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+$(RUN_STAMP): pyproject.toml $(PINS)
+	@echo "Setting up $(VENV): torch $(TORCH_VERSION) and what sgrt needs. The first time takes minutes."
+	$(PIP) install --quiet $(if $(filter $(PINS),$?),--force-reinstall) "torch==$(TORCH_VERSION)" $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	$(PIP) install --quiet --constraint $(PINS) --editable .
 	touch $@
 
@@ -81,7 +86,7 @@ acceptance: $(DEV_STAMP)
 	$(BIN)/python benchmarks/grammar_correctness.py suite --data $(SHARED)/bench/grammar/data
 	$(BIN)/python benchmarks/grammar_correctness.py maskbench --data $(SHARED)/bench/grammar/data
 
-wheel: $(DEV_STAMP)
+wheel: | $(BIN)/python
 	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
