@@ -18,12 +18,14 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cpu_parts import growth, passes
+from cpu_parts import growth, parity, passes
 from cpu_parts.peers import LlamaServer, Piped, peak_rss_mb, sgrt_peer, vllm_peer
 from cpu_parts.prompts import Prompts, Tokens
 from cpu_parts.workload import WORKLOADS, Bench, Peer, Result
 
 from sgrt.checkpoint.opening import open_checkpoint
+from sgrt.engine.calibration import measure_cost
+from sgrt.engine.engine import Engine
 from sgrt.model.native_decoder import NativeDecoder
 from sgrt.tokenizer.tokenizer import Tokenizer
 from sgrt_kernels.native.library import kernels
@@ -46,6 +48,8 @@ def main() -> None:
         _against_the_machine(arguments, limits)
     if "growth" in arguments.tasks:
         _growth(arguments)
+    if "parity" in arguments.tasks:
+        _parity(arguments)
     if "passes" in arguments.tasks:
         _passes(arguments)
     if "cold" in arguments.tasks:
@@ -64,7 +68,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=int, default=5, help="of each task and engine (default: %(default)s)"
     )
-    known = [*WORKLOADS, "cold", "limits", "growth", "passes"]
+    known = [*WORKLOADS, "cold", "limits", "growth", "passes", "parity"]
     parser.add_argument("--tasks", nargs="+", choices=known, default=[*WORKLOADS, "cold", "limits"])
     parser.add_argument("--llama-server", type=Path, help="llama.cpp's llama-server")
     parser.add_argument("--llama-model", type=Path, help="its GGUF file; Q4_0 is its fastest type")
@@ -182,6 +186,17 @@ def _against_the_machine(arguments: argparse.Namespace, limits: MachineLimits) -
         print(f"prefill   1024 tokens: {1024 / seconds:.0f} tok/s, {share:.0%} of the int8 peak")
 
 
+def _parity(arguments: argparse.Namespace) -> None:
+    prompts = _bench(arguments.model).prompts
+    for name, found in parity.measure(arguments.model, prompts, threads=arguments.threads, count=50).items():
+        print(
+            f"parity    {name}: {found.equal_outputs} of {found.outputs} outputs equal, "
+            f"{found.equal_tokens / found.tokens:.1%} of tokens up to the first other one, best token "
+            f"{found.best_tokens / found.tokens:.1%}, mean KL {found.divergence:.1e}",
+            flush=True,
+        )
+
+
 def _passes(arguments: argparse.Namespace) -> None:
     for found in passes.measure(arguments.model, _bench(arguments.model).prompts, threads=arguments.threads):
         print(
@@ -192,11 +207,31 @@ def _passes(arguments: argparse.Namespace) -> None:
 
 
 def _growth(arguments: argparse.Namespace) -> None:
+    """Decode steps beside what a plan's cost model, measured on the same machine, says of them."""
+    with Engine(arguments.model, threads=arguments.threads) as engine:
+        cost = measure_cost(engine)
+    print(cost)
     checkpoint = open_checkpoint(arguments.model)
-    print("batch context shared  ms a step")
+    print("batch context shared  ms a step  cost model    off")
+    errors: dict[bool, list[float]] = {False: [], True: []}
     with NativeDecoder(checkpoint.config, checkpoint, threads=arguments.threads) as decoder:
         for point in growth.measure(decoder, pool_tokens=arguments.pool_tokens):
-            print(f"{point.batch:5} {point.context:7} {point.shared:6} {point.milliseconds:9.2f}", flush=True)
+            contexts = point.batch * point.context
+            expected = cost.seconds(passes=1, output_tokens=point.batch, output_context=contexts) * 1e3
+            error = expected / point.milliseconds - 1
+            errors[point.shared > 0].append(abs(error))
+            print(
+                f"{point.batch:5} {point.context:7} {point.shared:6} {point.milliseconds:10.2f} {expected:11.2f} "
+                f"{error:+6.0%}",
+                flush=True,
+            )
+    for is_shared, off in errors.items():
+        if off:
+            within = sum(error <= 0.15 for error in off)
+            kind = "shared prefixes" if is_shared else "nothing shared"
+            print(
+                f"growth    {kind}: median {statistics.median(off):.0%} off, {within} of {len(off)} within 15 %"
+            )
 
 
 if __name__ == "__main__":

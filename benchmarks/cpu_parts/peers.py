@@ -31,7 +31,7 @@ class Piped:
             stdout=subprocess.PIPE,
             text=True,
             env=dict(environment),
-            start_new_session=True,  # some end their whole process group
+            process_group=0,  # some end their whole process group; a session of its own would lose its priority
         )
         assert self._ask(None) == "ready"
         self.ready_s = time.perf_counter() - started
