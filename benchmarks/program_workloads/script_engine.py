@@ -33,9 +33,7 @@ def script_engine(model: str, *, num_pages: int, page_tokens: int = 32) -> Engin
     tokenizer = Tokenizer(data)
     context = checkpoint.config.context
     config = EngineConfig(model=model, num_pages=num_pages, page_tokens=page_tokens)
-    limits = resolve_limits(
-        config, model_context_tokens=context, bytes_per_token=8, available_bytes=1 << 30
-    )
+    limits = resolve_limits(config, model_context_tokens=context, bytes_per_token=8, available_bytes=1 << 30)
     words = [token for word in _WORDS.split() for token in tokenizer.encode(f" {word}")]
     runner = ScriptedRunner(
         rambling(words),

@@ -21,7 +21,7 @@ _SPECIAL = (
     "<think>",
     "</think>",
 )
-_WORDS = [
+COMMON_WORDS = [
     "the",
     "of",
     "and",
@@ -142,7 +142,9 @@ def _vocabulary() -> list[bytes]:
     pairs = [left + right for left in _LETTERS for right in _LETTERS] + [" " + letter for letter in _LETTERS]
     marks = ['":', '",', '{"', '"}', "\n\n", "  ", ". ", ", ", '"]', '["']
     words = [
-        form for word in _WORDS for form in (word, " " + word, word.capitalize(), " " + word.capitalize())
+        form
+        for word in COMMON_WORDS
+        for form in (word, " " + word, word.capitalize(), " " + word.capitalize())
     ]
     texts = dict.fromkeys(pairs + marks + words)
     return [bytes([byte]) for byte in range(256)] + [text.encode() for text in texts if len(text) > 1]

@@ -23,9 +23,9 @@ def test_importing_sgrt_loads_neither_torch_nor_the_engine() -> None:
     assert not loaded & {"torch", "triton", "numpy", "pydantic", "sgrt.engine"}
 
 
-def test_writing_a_program_loads_no_torch() -> None:
+def test_writing_a_program_loads_no_torch_and_no_compiler() -> None:
     loaded = _modules_after("import sgrt; sgrt.function, sgrt.gen, sgrt.select, sgrt.ScriptedBackend")
-    assert not loaded & {"torch", "triton", "sgrt.engine"}
+    assert not loaded & {"torch", "triton", "numpy", "lark", "sgrt.engine", "sgrt_grammars.compiler"}
 
 
 def test_the_command_line_loads_no_torch_until_a_command_needs_it() -> None:
