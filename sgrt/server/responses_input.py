@@ -50,7 +50,10 @@ def chat_request(request: ResponsesRequest, messages: list[ChatMessage]) -> Chat
     if not messages:
         raise bad_request("input: at least one item is needed", param="input")
     head = [ChatMessage(role="system", content=request.instructions)] if request.instructions else []
-    text_format = request.text.format if request.text else None
+    choice = _choice(request) if request.tools else None
+    # Clients send a format beside a demanded call. It is about texts, and there will be none: both are kept.
+    wants_text = choice is None or choice in ("auto", "none")
+    text_format = request.text.format if request.text and wants_text else None
     return ChatRequest(
         model=request.model,
         messages=[*head, *messages],
@@ -65,7 +68,7 @@ def chat_request(request: ResponsesRequest, messages: list[ChatMessage]) -> Chat
         logprobs=True if request.top_logprobs else None,
         top_logprobs=request.top_logprobs,
         tools=[_tool(tool) for tool in request.tools] if request.tools else None,
-        tool_choice=_choice(request) if request.tools else None,
+        tool_choice=choice,
         parallel_tool_calls=request.parallel_tool_calls,
         response_format=_format(text_format) if text_format else None,
         structured_outputs=request.structured_outputs,

@@ -24,6 +24,8 @@ HOME = Path(os.environ.get("SGRT_CLIENTS", Path.home() / ".cache" / "sgrt-client
 SCRIPTS = Path(__file__).parent / "scripts"
 CALL = '<tool_call>\n{"name": "look_up", "arguments": {"city":"Bern","days":3}}\n</tool_call>'
 
+PERSON = '{"name":"Ann","age":3,"address":{"city":"Bern","kind":"home"}}'
+
 
 def environment(package: str) -> Path:
     """The Python of an environment with `package` in it."""
@@ -41,16 +43,18 @@ def environment(package: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def urls() -> Iterator[tuple[str, str]]:
-    """A server that wants to say a text, and one that wants to call a tool."""
+def urls() -> Iterator[tuple[str, str, str]]:
+    """A server that wants to say a text, one that wants to call a tool, and one that wants to write JSON."""
     config = ServerConfig(model_names=("stub",))
     with (
         scripted_engine(saying("héllo wörld 🌍")) as talking,
         scripted_engine(saying(CALL)) as calling,
+        scripted_engine(saying(PERSON)) as writing,
         listening(create_app(talking, config)) as text_url,
         listening(create_app(calling, config)) as call_url,
+        listening(create_app(writing, config)) as json_url,
     ):
-        yield text_url, call_url
+        yield text_url, call_url, json_url
 
 
 @pytest.mark.slow
@@ -64,7 +68,9 @@ def urls() -> Iterator[tuple[str, str]]:
         ("openai-agents", "agents_client.py"),
     ],
 )
-def test_a_client_library_gets_what_it_asks_for(package: str, script: str, urls: tuple[str, str]) -> None:
+def test_a_client_library_gets_what_it_asks_for(
+    package: str, script: str, urls: tuple[str, str, str]
+) -> None:
     done = subprocess.run(
         [str(environment(package)), str(SCRIPTS / script), *urls],
         capture_output=True,
@@ -91,7 +97,7 @@ def node_environment(package: str) -> Path:
 
 
 @pytest.mark.slow
-def test_the_javascript_library_gets_what_it_asks_for(urls: tuple[str, str]) -> None:
+def test_the_javascript_library_gets_what_it_asks_for(urls: tuple[str, str, str]) -> None:
     home = node_environment("openai@6")
     script = home / "openai_client.mjs"  # Node looks for packages beside the script
     script.write_text((SCRIPTS / "openai_client.mjs").read_text(encoding="utf-8"), encoding="utf-8")
@@ -102,7 +108,7 @@ def test_the_javascript_library_gets_what_it_asks_for(urls: tuple[str, str]) -> 
 
 
 @pytest.mark.slow
-def test_nothing_that_fits_the_document_is_a_server_error(urls: tuple[str, str]) -> None:
+def test_nothing_that_fits_the_document_is_a_server_error(urls: tuple[str, str, str]) -> None:
     tool = environment("schemathesis").parent / "schemathesis"
     options = ["--checks", "not_a_server_error", "--max-examples", "20", "--phases", "coverage,fuzzing"]
     done = subprocess.run(

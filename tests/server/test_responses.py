@@ -194,3 +194,15 @@ def test_a_wrong_field_is_named(client: Client, fields: dict[str, object], param
 
 def _without_ids(item: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in item.items() if key not in ("id", "call_id")}
+
+
+def test_a_format_beside_a_demanded_call_is_no_contradiction(client: Client) -> None:
+    tool = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
+    body = {
+        "model": "stub",
+        "input": "go",
+        "tools": [tool],
+        "tool_choice": {"type": "function", "name": "f"},
+        "text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "object"}}},
+    }
+    assert client.post("/v1/responses", body).status_code == 200
