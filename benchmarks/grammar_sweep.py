@@ -16,8 +16,10 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 from grammar_correctness import Item, Tally, add_data_arguments, judge, sample, setup_of
@@ -51,15 +53,19 @@ def main(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     index, step = map(int, args.part.split("/"))
     items = list(sample(args.data, args.sample, args.seed))[index::step]
-    outcomes = _judge_all(items, args)
+    outcomes: list[Outcome] = []
+    num_remarks = 0
+    for one in _judged(items, args):
+        outcomes.append(one)
+        remarks = _remarks(one, args)
+        num_remarks += len(remarks)
+        print(*remarks, sep="\n", end="\n" if remarks else "", flush=True)
     total: Counter[str] = sum((one.counts for one in outcomes), Counter())
-    found = [line for one in outcomes for line in _remarks(one, args)]
-    print(*found, sep="\n")
     print(f"{len(outcomes)} schemas", dict(total))
     print(
         f"seconds: sum {sum(one.seconds for one in outcomes):.0f}, max {max(one.seconds for one in outcomes):.2f}"
     )
-    return int(bool(found))
+    return int(num_remarks > 0)
 
 
 def _remarks(one: Outcome, args: argparse.Namespace) -> list[str]:
@@ -71,43 +77,44 @@ def _remarks(one: Outcome, args: argparse.Namespace) -> list[str]:
     return lines
 
 
-def _judge_all(items: list[Item], args: argparse.Namespace) -> list[Outcome]:
+def _judged(items: list[Item], args: argparse.Namespace) -> Iterator[Outcome]:
     """One worker after the other, each from where the last was ended."""
     context = multiprocessing.get_context("fork")
-    outcomes: list[Outcome] = []
-    while len(outcomes) < len(items):
+    done = 0
+    while done < len(items):
         receiver, sender = context.Pipe(duplex=False)
-        worker = context.Process(target=_work, args=(items[len(outcomes) :], args, sender))
+        worker = context.Process(target=_work, args=(items[done:], args, sender))
         worker.start()
         sender.close()
-        size_before = began = 0.0
-        while True:
-            if receiver.poll(POLL_SECONDS):
-                try:
-                    message = receiver.recv()
-                except EOFError:
-                    break
-                if isinstance(message, Outcome):
-                    outcomes.append(message)
-                else:
-                    size_before, began = message, time.monotonic()
-                continue
-            grown = _megabytes(worker.pid or 0) - size_before
-            seconds = time.monotonic() - began
-            if began and (seconds > args.seconds or grown > args.megabytes):
-                worker.kill()
-                break
+        for outcome in _watched(receiver, worker, args):
+            done += 1
+            yield outcome
         worker.join()
-        if len(outcomes) < len(items):
-            item = items[len(outcomes)]
-            reason = f"after {time.monotonic() - began:.1f} s, exit status {worker.exitcode}"
-            name = f"{item.group}/{item.name}"
-            outcomes.append(
-                Outcome(
-                    name=name, counts=Counter(ended=1), faults=(("ended", reason),), seconds=0, megabytes=0
-                )
-            )
-    return outcomes
+        if done < len(items):
+            name = f"{items[done].group}/{items[done].name}"
+            done += 1
+            fault = ("ended", f"exit status {worker.exitcode}")
+            yield Outcome(name=name, counts=Counter(ended=1), faults=(fault,), seconds=0, megabytes=0)
+
+
+def _watched(receiver: Connection, worker: ForkProcess, args: argparse.Namespace) -> Iterator[Outcome]:
+    """What a worker says, until it ends or has to be ended."""
+    size_before = began = 0.0
+    while True:
+        if receiver.poll(POLL_SECONDS):
+            try:
+                message = receiver.recv()
+            except EOFError:
+                return
+            if isinstance(message, Outcome):
+                yield message
+            else:
+                size_before, began = message, time.monotonic()
+        elif began:
+            grown = _megabytes(worker.pid or 0) - size_before
+            if time.monotonic() - began > args.seconds or grown > args.megabytes:
+                worker.kill()
+                return
 
 
 def _work(items: list[Item], args: argparse.Namespace, sender: Connection) -> None:

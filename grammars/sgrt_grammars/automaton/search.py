@@ -22,6 +22,7 @@ from sgrt_grammars.limits import Meter
 
 SMALL_LANGUAGE = 10_000
 """A captured language of more words than this cannot be used up, for all that matters."""
+_EXACT_EXPANSIONS = 1_000
 _MAX_EXPANSIONS = 50_000
 _MIN_VARIANTS = 8
 """Bytes tried at least of those that lead to one node: what is captured later may need some of them."""
@@ -106,15 +107,23 @@ class RegisterSearch:
         return self._simulation.accepts(threads, past)
 
     def _search(self, start: Thread, text: bytes) -> tuple[int, ...] | None:
-        queue: list[tuple[int, int, Thread, bytes, tuple[int, ...]]] = [(0, 0, start, text, ())]
+        """Best first by the estimated length of the whole, as far as a few expansions go, then of what is left.
+
+        Where several texts must differ, the estimates, which know of none, are all too low by a little, and the
+        first search would try most of what is shorter than the answer.
+        """
+        queue: list[tuple[int, int, int, Thread, bytes, tuple[int, ...]]] = [(0, 0, 0, start, text, ())]
         seen: set[tuple[Node, Registers, bytes]] = set()
         pushed = expanded = 0
         while queue:
-            _, _, thread, past, symbols = heapq.heappop(queue)
+            *_, thread, past, symbols = heapq.heappop(queue)
             if self._simulation.accepts((thread,), past):
                 return symbols
             expanded += 1
             self._meter.tick()
+            if expanded == _EXACT_EXPANSIONS:
+                queue = [(one[0] - len(one[-1]), *one[1:]) for one in queue]
+                heapq.heapify(queue)
             if expanded > _MAX_EXPANSIONS:
                 raise CompileLimitExceeded("the search for distinct values ran out", limit="max_states")
             for symbol, following in self._successors(thread, past):
@@ -125,8 +134,8 @@ class RegisterSearch:
                     continue
                 seen.add(key)
                 pushed += 1
-                cost = len(symbols) + 1 + len(estimate.symbols)
-                heapq.heappush(queue, (cost, pushed, following, now, (*symbols, symbol)))
+                cost = len(estimate.symbols) + (0 if expanded >= _EXACT_EXPANSIONS else len(symbols) + 1)
+                heapq.heappush(queue, (cost, -len(symbols), pushed, following, now, (*symbols, symbol)))
         return None
 
     def _successors(self, thread: Thread, text: bytes) -> Generator[tuple[int, Thread], None, None]:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
-from sgrt_grammars.expression import EMPTY_TEXT, Concatenation, Expression, Literal, Scope
+from sgrt_grammars.expression import (
+    EMPTY_TEXT,
+    Concatenation,
+    Expression,
+    Literal,
+    Scope,
+)
 from sgrt_grammars.regex.spelling import alternation
 from sgrt_grammars.schema.formula import NEVER, Formula
+from sgrt_grammars.schema.free_keys import split_by_counters
+from sgrt_grammars.schema.implied import NO_NAMES, Debts
 from sgrt_grammars.schema.json_text import space
 from sgrt_grammars.schema.object_text import ObjectText, Progress
 
@@ -18,7 +27,7 @@ class AnyOrderText(ObjectText):
 
     _required: int = field(init=False)
     _impossible: int = field(init=False)
-    _implied: list[tuple[int, int]] = field(init=False)
+    _implications: list[tuple[int, int]] = field(init=False)
     _evident: int | None = field(init=False, default=None)
     _spare: int | None = field(init=False, default=None)
 
@@ -26,13 +35,12 @@ class AnyOrderText(ObjectText):
         ObjectText.__post_init__(self)
         self._required = self._bits(self.shape.required)
         self._impossible = self._bits(name for name, one in self.shape.members.items() if one.value == NEVER)
-        self._implied = [
+        self._implications = [
             (self._bits([one.trigger]), self._bits(one.needed)) for one in self.shape.implications
         ]
 
     def _bits(self, names: Iterable[str]) -> int:
-        places = {name: index for index, name in enumerate(self._names)}
-        return sum(1 << places[name] for name in names)
+        return sum(1 << self._places[name] for name in names)
 
     def expression(self) -> Expression:
         """The whole object, with its braces. One scope holds all its free keys."""
@@ -58,6 +66,19 @@ class AnyOrderText(ObjectText):
             for formula, counts in self._counted(name, self.shape.members[name].value, progress.counts):
                 yield name, formula, Progress(0, size, counts, written=written)
 
+    def _short_build(self, progress: Progress) -> Callable[[], Expression]:
+        """What still comes has the members' order, and free keys come last: any order reaches no more than that."""
+        written = frozenset(name for name in self._later[0] if progress.written >> self._places[name] & 1)
+        due = NO_NAMES.union(*(self._implied.needs.get(name, NO_NAMES) for name in written)) - written
+        return partial(self._build_finish, progress._replace(debts=Debts(due)))
+
+    def _num_required(self, progress: Progress) -> int:
+        return ((self._required & ~progress.written) >> progress.place).bit_count()
+
+    def _free_ends(self, progress: Progress) -> list[Expression]:
+        free = self._free_members(progress._replace(written=0), num_due=0)
+        return [Concatenation((entry, self._finish(after))) for entry, after in free]
+
     def _is_due(self, name: str, progress: Progress) -> bool:
         missing = self._missing(progress.written)
         if missing & self._bits([name]):
@@ -70,7 +91,7 @@ class AnyOrderText(ObjectText):
         previous = -1
         while present != previous:
             previous = present
-            for trigger, needed in self._implied:
+            for trigger, needed in self._implications:
                 if present & trigger:
                     present |= needed
         return present & ~written
@@ -102,15 +123,24 @@ class AnyOrderText(ObjectText):
             self._spare = self._bits(name for name in names if self._is_spare(name))
         return self._spare
 
+    def _is_spare(self, name: str) -> bool:
+        """Whether the member may be written as one likes, alone or (where there is room) with all that it needs."""
+        if self.shape.maximum is not None or name in self.shape.required:
+            return ObjectText._is_spare(self, name)
+        return all(self._has_evident_value(one) for one in self._implied.closed(frozenset({name})))
+
     def _may_leave_members(self, progress: Progress) -> bool:
         return not self._missing(progress.written)
 
     def _free_options(self, progress: Progress) -> list[Expression]:
-        if not self._has_room(progress.size + 1 + self._missing(progress.written).bit_count()):
-            return []
-        options: list[Expression] = []
+        num_due = self._missing(progress.written).bit_count()
+        free = self._free_members(progress, num_due)
+        return [Concatenation((entry, self._after(after))) for entry, after in free]
+
+    def _free_members(self, progress: Progress, num_due: int) -> Iterator[tuple[Expression, Progress]]:
+        if not self._has_room(progress.size + 1 + num_due):
+            return
         for space_ in self._key_spaces():
-            for keys, value, counts in self._split_by_counters(space_, progress.counts):
+            for keys, value, counts in split_by_counters(space_, self.shape.counts, progress.counts):
                 after = progress._replace(size=self._grown(progress.size), counts=counts)
-                options.append(Concatenation((self._entry(keys, value), self._after(after))))
-        return options
+                yield self._entry(keys, value), after

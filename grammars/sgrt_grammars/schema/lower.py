@@ -18,9 +18,10 @@ from sgrt_grammars.schema.combine import combine, pointer_of
 from sgrt_grammars.schema.document import Document
 from sgrt_grammars.schema.evaluate import Evaluator
 from sgrt_grammars.schema.formula import ALWAYS, NEVER, At, Formula
+from sgrt_grammars.schema.free_keys import MAX_RULES, key_spaces
 from sgrt_grammars.schema.json_text import space, string
 from sgrt_grammars.schema.number_text import number
-from sgrt_grammars.schema.object_text import MAX_RULES, ObjectText, key_spaces
+from sgrt_grammars.schema.object_text import ObjectText
 from sgrt_grammars.schema.plain import is_plainly_satisfiable
 from sgrt_grammars.schema.shape import Shape
 

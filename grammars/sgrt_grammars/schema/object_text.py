@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from sgrt_grammars.errors import CompileLimitExceeded
 from sgrt_grammars.expression import (
     EMPTY_TEXT,
     NOTHING,
@@ -21,40 +20,30 @@ from sgrt_grammars.expression import (
     Repetition,
     Scope,
 )
-from sgrt_grammars.regex.language import NOTHING as NO_TEXT
-from sgrt_grammars.regex.language import Language, both, contains, either, outside, words
+from sgrt_grammars.regex.language import Language, contains
 from sgrt_grammars.regex.spelling import alternation
 from sgrt_grammars.schema.array_text import Values
-from sgrt_grammars.schema.formula import ALWAYS, NEVER, Formula, conjunction, negation
+from sgrt_grammars.schema.formula import ALWAYS, NEVER, Formula, conjunction
+from sgrt_grammars.schema.free_keys import KeySpace, key_spaces, split_by_counters, ways
+from sgrt_grammars.schema.implied import NO_DEBTS, NO_NAMES, Debts, Implied
 from sgrt_grammars.schema.json_text import colon, comma, quoted, space
 from sgrt_grammars.schema.json_text import key as key_text
-from sgrt_grammars.schema.objects import Count, ObjectShape
-
-MAX_RULES = 8
-"""Overlapping patterns split the keys into up to 2^MAX_RULES parts."""
+from sgrt_grammars.schema.objects import ObjectShape
 
 
 class Progress(NamedTuple):
     """How far an object was written.
 
     `place`: members before it are written or passed over. `size`: properties so far, as far as a bound cares.
-    `counts`: of the shape's counters. `marks`: present keys that an implication looks at.
+    `counts`: of the shape's counters. `debts`: of implications, where the order is fixed.
     `written`: the members that stand already, by bits, where the order is free.
     """
 
     place: int
     size: int
     counts: tuple[int, ...]
-    marks: frozenset[str] = frozenset()
+    debts: Debts = NO_DEBTS
     written: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class KeySpace:
-    """Free keys of a language, and the formula of their values."""
-
-    keys: Language
-    value: Formula
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,8 +54,10 @@ class ObjectText:
     key: Hashable
     values: Values
     _names: list[str] = field(init=False)
+    _places: dict[str, int] = field(init=False)
     _required_after: list[int] = field(init=False)
-    _watched: frozenset[str] = field(init=False)
+    _implied: Implied = field(init=False)
+    _later: list[frozenset[str]] = field(init=False)
     _spaces: list[KeySpace] | None = field(init=False, default=None)
     _beginnings: dict[tuple[str, Formula], Expression] = field(init=False, default_factory=dict)
     _sound: list[bool] | None = field(init=False, default=None)
@@ -74,8 +65,12 @@ class ObjectText:
 
     def __post_init__(self) -> None:
         self._names = list(self.shape.members)
-        involved = {name for one in self.shape.implications for name in (one.trigger, *one.needed)}
-        self._watched = frozenset(involved)
+        self._places = {name: index for index, name in enumerate(self._names)}
+        self._implied = Implied.of(self.shape.implications)
+        involved = self._implied.names
+        self._later = [involved]
+        for name in self._names:
+            self._later.append(self._later[-1] - {name} if name in involved else self._later[-1])
         self._required_after = [0] * (len(self._names) + 1)
         for index in reversed(range(len(self._names))):
             self._required_after[index] = self._required_after[index + 1] + (
@@ -127,7 +122,7 @@ class ObjectText:
         key = (self.key, "after", progress)
         build = partial(self._build_after, progress)
         if not self._ends_by_due_members(progress):
-            return Deferred(key, build, self._may_end(progress))
+            return Deferred(key, build, self._may_end(progress), self._short_build(progress))
         is_satisfiable = self._may_end(progress) or self._are_due_members_evident(progress)
         return Deferred(key, build, is_satisfiable, partial(self._build_shortest, progress))
 
@@ -140,24 +135,93 @@ class ObjectText:
             )
         return space(self.values.whitespace) if self._may_end(progress) else NOTHING
 
+    # The short form where more than due members bars the end: members in their order, one decision after the other, then
+    # free keys. Completions are looked for in as many states as there are members, however many sets of them there are.
+    # `written` speaks of members from `place` on (none in this order).
+
+    def _short_build(self, progress: Progress) -> Callable[[], Expression]:
+        """Builds that form of what follows."""
+        return partial(self._build_finish, progress)
+
+    def _finish(self, progress: Progress) -> Expression:
+        written = progress.written >> progress.place << progress.place
+        progress = progress._replace(written=written)
+        return Deferred((self.key, "finish", progress), partial(self._build_finish, progress))
+
+    def _build_finish(self, progress: Progress) -> Expression:
+        more = Concatenation((comma(self.values.whitespace), self._next(progress)))
+        if progress.debts.due or self._num_required(progress) or not self._is_enough(progress):
+            return more
+        return alternation([space(self.values.whitespace), more])
+
+    def _next(self, progress: Progress) -> Expression:
+        return Deferred((self.key, "next", progress), partial(self._build_next, progress))
+
+    def _build_next(self, progress: Progress) -> Expression:
+        """One more key must come: that of the next member, or a later one."""
+        place = progress.place
+        while progress.written >> place & 1:
+            place += 1
+        if place >= len(self._names):
+            return alternation(self._free_ends(progress._replace(place=place)))
+        name = self._names[place]
+        options: list[Expression] = []
+        num_due = self._num_required(progress._replace(place=place + 1))
+        if self._is_possible(name, progress.debts) and self._has_room(progress.size + 1 + num_due):
+            later = self._later[place + 1]
+            later -= {one for one in later if progress.written >> self._places[one] & 1}
+            after = progress._replace(
+                place=place + 1,
+                size=self._grown(progress.size),
+                debts=progress.debts.after_writing(name, self._implied, later),
+            )
+            for formula, counts in self._counted(name, self.shape.members[name].value, progress.counts):
+                follower = self._finish(after._replace(counts=counts))
+                options.append(Concatenation((self._member(name, formula), follower)))
+        if name not in self.shape.required and name not in progress.debts.due:
+            debts = progress.debts.after_passing(name, self._implied)
+            options.append(self._next(progress._replace(place=place + 1, debts=debts)))
+        return alternation(options)
+
+    def _num_required(self, progress: Progress) -> int:
+        """How many required members are missing from `place` on."""
+        return self._required_after[progress.place]
+
+    def _free_ends(self, progress: Progress) -> list[Expression]:
+        return self._free_options(progress)
+
     def _is_due(self, name: str, progress: Progress) -> bool:
         """Whether the short form writes the member: it must come, or helps to reach the least size."""
-        if name in self.shape.required:
+        if name in self.shape.required or name in self._implied_after(progress):
             return True
-        size = progress.size + self._required_after[progress.place]
+        size = progress.size + self._num_due(progress)
         return size < self.shape.minimum and self._is_spare(name)
+
+    def _num_due(self, progress: Progress) -> int:
+        """How many members must still come."""
+        return self._required_after[progress.place] + len(self._implied_after(progress))
+
+    def _implied_after(self, progress: Progress) -> frozenset[str]:
+        """Members that must still come, not for being required but for what present and coming triggers need."""
+        if not self.shape.implications:
+            return NO_NAMES
+        coming = frozenset(name for name in self.shape.required if self._places[name] >= progress.place)
+        found = self._implied.closed(progress.debts.due | coming) - coming
+        return frozenset(name for name in found if self._places[name] >= progress.place)
 
     def _ends_by_due_members(self, progress: Progress) -> bool:
         """Whether nothing but due members bars the end, so that it can be reached if it can be reached at all."""
-        if self.shape.counts or self.shape.implications:
+        if self.shape.counts:
             return False
-        size = progress.size + self._required_after[progress.place]
+        size = progress.size + self._num_due(progress)
         is_enough = size + self._spares_after[progress.place] >= self.shape.minimum
         return is_enough and self._has_room(max(size, self.shape.minimum))
 
     def _are_due_members_evident(self, progress: Progress) -> bool:
         """Whether all members that must come evidently have values, so that nothing need be tried."""
-        return self._sound_after[progress.place]
+        implied = self._implied_after(progress)
+        is_evident = all(self._has_evident_value(name) for name in implied)
+        return self._sound_after[progress.place] and is_evident and not progress.debts.barred
 
     @property
     def _sound_after(self) -> list[bool]:
@@ -183,7 +247,7 @@ class ObjectText:
 
     def _is_spare(self, name: str) -> bool:
         """Whether the member may be written or not, as one likes."""
-        is_bound = name in self.shape.required or name in self._watched
+        is_bound = name in self.shape.required or name in self._later[0]
         return not is_bound and self._has_evident_value(name)
 
     def _has_evident_value(self, name: str) -> bool:
@@ -218,37 +282,28 @@ class ObjectText:
 
     def _members(self, progress: Progress) -> Iterator[tuple[str, Formula, Progress]]:
         """The members that may be written now: all up to the first that must not be passed over."""
-        pending = self._pending(progress)
+        due, debts = progress.debts.due, progress.debts
+        if due and not self._has_room(progress.size + self._num_due(progress)):
+            return
+        size = self._grown(progress.size)
         for index in range(progress.place, len(self._names)):
             name = self._names[index]
             value = self.shape.members[name].value
-            if value != NEVER and self._fits(progress, index, name):
-                marks = progress.marks | {name} if name in self._watched else progress.marks
-                size = self._grown(progress.size)
+            is_fitting = self._has_room(progress.size + 1 + self._required_after[index + 1])
+            if is_fitting and self._is_possible(name, debts):
+                after = debts.after_writing(name, self._implied, self._later[index + 1])
                 for formula, counts in self._counted(name, value, progress.counts):
-                    yield name, formula, Progress(index + 1, size, counts, marks)
-            if name in self.shape.required or name in pending:
+                    yield name, formula, Progress(index + 1, size, counts, after)
+            if name in self.shape.required or name in due:
                 return
+            debts = debts.after_passing(name, self._implied)
 
-    def _pending(self, progress: Progress) -> frozenset[str]:
-        """Keys that present triggers still need."""
-        needed: frozenset[str] = frozenset()
-        for one in self.shape.implications:
-            if one.trigger in progress.marks:
-                needed |= one.needed - progress.marks
-        return needed
-
-    def _fits(self, progress: Progress, index: int, name: str) -> bool:
-        """Whether the member may be written: there is room, and what it needs was not passed over."""
-        if not self._has_room(progress.size + 1 + self._required_after[index + 1]):
+    def _is_possible(self, name: str, debts: Debts) -> bool:
+        """Whether the member has a value, and what it needs can come or stands."""
+        if self.shape.members[name].value == NEVER or name in debts.barred:
             return False
-        passed = frozenset(self._names[: index + 1]) if name in self._watched else frozenset()
-        for one in self.shape.implications:
-            if one.trigger == name:
-                missing = one.needed - progress.marks - {name}
-                if missing & passed or any(self.shape.members[needed].value == NEVER for needed in missing):
-                    return False
-        return True
+        needs = self._implied.needs.get(name, NO_NAMES)
+        return all(self.shape.members[needed].value != NEVER for needed in needs)
 
     def _has_room(self, size: int) -> bool:
         return self.shape.maximum is None or size <= self.shape.maximum
@@ -266,22 +321,24 @@ class ObjectText:
             return iter(((value, ()),))
         found: list[tuple[Formula, tuple[int, ...]]] = [(value, ())]
         for one, count in zip(self.shape.counts, counts, strict=True):
-            ways = _ways(one, count) if contains(one.keys, name) else [(ALWAYS, count)]
+            options = ways(one, count) if contains(one.keys, name) else [(ALWAYS, count)]
             found = [
                 (conjunction(formula, more), (*before, after))
                 for formula, before in found
-                for more, after in ways
+                for more, after in options
             ]
         return ((formula, after) for formula, after in found if formula != NEVER)
 
     def _may_leave_members(self, progress: Progress) -> bool:
-        return self._required_after[progress.place] == 0 and not self._pending(progress)
+        return self._required_after[progress.place] == 0 and not progress.debts.due
 
     def _may_end(self, progress: Progress) -> bool:
+        return self._is_enough(progress) and self._may_leave_members(progress)
+
+    def _is_enough(self, progress: Progress) -> bool:
+        """Whether the least size and all least counts are reached."""
         pairs = zip(self.shape.counts, progress.counts, strict=True)
-        if progress.size < self.shape.minimum or any(count < one.minimum for one, count in pairs):
-            return False
-        return self._may_leave_members(progress)
+        return progress.size >= self.shape.minimum and all(count >= one.minimum for one, count in pairs)
 
     # Free keys: never twice the same one, split by the rules that speak about them.
 
@@ -313,7 +370,7 @@ class ObjectText:
     def _build_free_entry(self, progress: Progress) -> Expression:
         options: list[Expression] = []
         for space_ in self._key_spaces():
-            for keys, value, counts in self._split_by_counters(space_, progress.counts):
+            for keys, value, counts in split_by_counters(space_, self.shape.counts, progress.counts):
                 after = progress._replace(size=self._grown(progress.size), counts=counts)
                 options.append(Concatenation((self._entry(keys, value), self._after_free(after))))
         return alternation(options)
@@ -329,54 +386,7 @@ class ObjectText:
             options.append(Concatenation((comma(self.values.whitespace), self._free_entry(progress))))
         return alternation(options)
 
-    def _split_by_counters(
-        self, space_: KeySpace, counts: tuple[int, ...]
-    ) -> Iterator[tuple[Language, Formula, tuple[int, ...]]]:
-        found: list[tuple[Language, Formula, tuple[int, ...]]] = [(space_.keys, space_.value, ())]
-        for one, count in zip(self.shape.counts, counts, strict=True):
-            grown: list[tuple[Language, Formula, tuple[int, ...]]] = []
-            for keys, value, before in found:
-                inside, beyond = both(keys, one.keys), both(keys, outside(one.keys))
-                if beyond != NO_TEXT:
-                    grown.append((beyond, value, (*before, count)))
-                if inside != NO_TEXT:
-                    ways = _ways(one, count)
-                    grown += [(inside, conjunction(value, more), (*before, after)) for more, after in ways]
-            found = grown
-        return ((keys, value, after) for keys, value, after in found if value != NEVER)
-
     def _key_spaces(self) -> list[KeySpace]:
         if self._spaces is None:
             self._spaces = key_spaces(self.shape)
         return self._spaces
-
-
-def _ways(one: Count, count: int) -> list[tuple[Formula, int]]:
-    """How a counter may count a property whose key it looks at: (what the value satisfies, the count after)."""
-    if one.maximum is None and count >= one.minimum:
-        return [(ALWAYS, count)]
-    options = [(negation(one.value), count)]
-    if one.maximum is None or count < one.maximum:
-        options.append((one.value, count + 1))
-    return [(formula, after) for formula, after in options if formula != NEVER]
-
-
-def key_spaces(shape: ObjectShape) -> list[KeySpace]:
-    """The free keys, split by which rules speak about them; keys that no value fits are left out."""
-    by_value: dict[Formula, Language] = {}
-    for rule in shape.rules:
-        if rule.value != ALWAYS:
-            by_value[rule.value] = either(by_value.get(rule.value, NO_TEXT), rule.keys)
-    excluded = either(words(shape.members), by_value.pop(NEVER, NO_TEXT))
-    if len(by_value) > MAX_RULES:
-        raise CompileLimitExceeded(
-            f"more than {MAX_RULES} rules speak about the same free keys", limit="rules"
-        )
-    spaces = [KeySpace(outside(excluded), ALWAYS)]
-    for value, keys in by_value.items():
-        spaces = [
-            KeySpace(both(one.keys, part), conjunction(one.value, more))
-            for one in spaces
-            for part, more in ((keys, value), (outside(keys), ALWAYS))
-        ]
-    return [one for one in spaces if one.keys != NO_TEXT and one.value != NEVER]

@@ -10,6 +10,7 @@ namespace sgrt {
 namespace {
 
 constexpr int64_t SMALL_LANGUAGE = 10000;
+constexpr int EXACT_EXPANSIONS = 1000;
 constexpr int MAX_EXPANSIONS = 50000;
 constexpr int MIN_VARIANTS = 8;
 constexpr int MAX_TIGHT_DEPTH = 2000;
@@ -60,8 +61,14 @@ bool Machine::search(const Thread& start, const std::vector<uint8_t>& text, std:
         Thread thread;
         std::vector<int32_t> symbols;
     };
-    auto later = [](const Item& l, const Item& r) { return l.cost != r.cost ? l.cost > r.cost : l.order > r.order; };
-    std::priority_queue<Item, std::vector<Item>, decltype(later)> queue(later);
+    struct Later {
+        bool operator()(const Item& l, const Item& r) const {
+            if (l.cost != r.cost) return l.cost > r.cost;
+            return l.symbols.size() != r.symbols.size() ? l.symbols.size() < r.symbols.size() : l.order > r.order;
+        }
+    };
+    using Queue = std::priority_queue<Item, std::vector<Item>, Later>;
+    Queue queue;
     std::set<std::pair<Id, std::string>> seen;
     int64_t pushed = 0;
     int expanded = 0;
@@ -81,7 +88,16 @@ bool Machine::search(const Thread& start, const std::vector<uint8_t>& text, std:
             return true;
         }
         tick();
-        if (++expanded > MAX_EXPANSIONS) throw LimitExceeded("max_states");
+        if (++expanded == EXACT_EXPANSIONS) {
+            Queue by_what_is_left;
+            for (; !queue.empty(); queue.pop()) {
+                Item one = queue.top();
+                one.cost -= one.symbols.size();
+                by_what_is_left.push(std::move(one));
+            }
+            queue.swap(by_what_is_left);
+        }
+        if (expanded > MAX_EXPANSIONS) throw LimitExceeded("max_states");
         const int limit = MIN_VARIANTS + num_recorded(item.thread.registers);
         std::map<Id, int> used;
         auto expand = [&](int32_t symbol) {
@@ -109,7 +125,8 @@ bool Machine::search(const Thread& start, const std::vector<uint8_t>& text, std:
                 std::vector<int32_t> longer = item.symbols;
                 longer.push_back(symbol);
                 takes(sizeof(Item) + key.size() + longer.size() * sizeof(int32_t) + 100);
-                queue.push({longer.size() + estimate->length, ++pushed, thread, std::move(longer)});
+                const size_t spent = expanded >= EXACT_EXPANSIONS ? 0 : longer.size();
+                queue.push({spent + estimate->length, ++pushed, thread, std::move(longer)});
             }
         };
         const Bits members = first(item.thread.node) & alphabet;
