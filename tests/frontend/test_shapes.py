@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
+from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 import pytest
 from annotated_types import Ge, Le
-from pydantic import BaseModel, Field
+from pydantic import (
+    UUID4,
+    AnyUrl,
+    Base64Str,
+    BaseModel,
+    Field,
+    FilePath,
+    HttpUrl,
+    IPvAnyAddress,
+    Json,
+    PostgresDsn,
+)
 
 from sgrt_frontend.errors import InvalidRequest
+from sgrt_frontend.types.json_schema import adapter_of, schema_of, schema_text
 from sgrt_frontend.types.shape import ValueMismatch, json_shape, shape_of
+from sgrt_grammars import GrammarCompiler, Vocabulary, allowed_tokens, empty_mask
 from sgrt_grammars.constraint import Choice, JsonSchema, Regex
 
 
@@ -172,3 +187,45 @@ def test_a_validator_that_refuses_the_value_is_a_mismatch() -> None:
     shape = shape_of(Address)
     with pytest.raises(ValueMismatch, match="not a valid Address"):
         shape.parse('{"street":1}')
+
+
+NARROWED = [
+    HttpUrl,
+    AnyUrl,
+    timedelta,
+    UUID4,
+    Decimal,
+    Annotated[Decimal, Field(gt=0, max_digits=5, decimal_places=2)],
+    Annotated[Decimal, Field(max_digits=3)],
+    Annotated[Decimal, Field(ge=-2, le=2, multiple_of=0.25)],
+]
+
+
+@pytest.mark.parametrize("annotation", NARROWED, ids=str)
+def test_what_the_schema_of_a_type_allows_reads_back_as_the_type(annotation: object) -> None:
+    adapter = adapter_of(annotation)
+    vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [256])
+    grammar = GrammarCompiler(vocabulary).compile(JsonSchema(text=schema_text(schema_of(adapter))))
+    draw = random.Random(0)
+    mask = empty_mask(vocabulary.size)
+    for _ in range(60):
+        matcher, text = grammar.matcher(), b""
+        for remaining in range(grammar.minimum_tokens + draw.randrange(20), -1, -1):
+            matcher.mask(mask, remaining + 1)
+            token = draw.choice(allowed_tokens(mask))
+            matcher.advance(token)
+            if token == 256:
+                break
+            text += bytes([token])
+        adapter.validate_json(text)
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [complex, Json[int], PostgresDsn, FilePath, IPvAnyAddress, re.Pattern[str], Base64Str, bytes],
+    ids=str,
+)
+def test_types_that_no_grammar_holds_to_are_refused_also_inside_others(annotation: object) -> None:
+    for outer in (annotation, list[annotation], dict[str, annotation]):  # type: ignore[valid-type]
+        with pytest.raises(InvalidRequest, match=r"use|ask for"):
+            schema_of(adapter_of(outer))

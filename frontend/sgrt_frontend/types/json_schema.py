@@ -11,10 +11,9 @@ from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 import typing_extensions
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
 
 from sgrt_frontend.errors import InvalidRequest
+from sgrt_frontend.types.closed_schema import REFUSED_FORMATS, ClosedSchema
 
 # Pydantic writes these beside the shape. They constrain nothing, so a compiler that refuses what it
 # does not enforce should not have to know them.
@@ -22,22 +21,6 @@ _ANNOTATIONS = frozenset(
     {"title", "default", "discriminator", "examples", "deprecated", "readOnly", "writeOnly"}
 )
 TypeForm: TypeAlias = Any  # something a variable can be annotated with
-_STRING_KEYS = frozenset({"str", "any", "literal", "enum"})
-
-
-class _ClosedSchema(GenerateJsonSchema):
-    """Pydantic's generator, refusing what JSON text cannot carry back."""
-
-    def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
-        return self.handle_invalid_for_json_schema(schema, "bytes have no JSON text; use str")
-
-    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
-        keys = schema.get("keys_schema")
-        if keys is not None and keys["type"] not in _STRING_KEYS:
-            return self.handle_invalid_for_json_schema(
-                schema, f"keys of a JSON object are strings, not {keys['type']}; use dict[str, ...]"
-            )
-        return super().dict_schema(schema)
 
 
 def adapter_of(annotation: object) -> TypeAdapter[Any]:
@@ -61,7 +44,7 @@ def schema_of(adapter: TypeAdapter[Any]) -> dict[str, object]:
         InvalidRequest: a part of the type has no JSON text.
     """
     try:
-        schema = adapter.json_schema(schema_generator=_ClosedSchema)
+        schema = adapter.json_schema(schema_generator=ClosedSchema)
     except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
         raise InvalidRequest(f"type: {error.message}", param="type") from error
     cleaned = _clean(schema, is_schema=True)
@@ -98,6 +81,8 @@ def _clean(node: object, *, is_schema: bool) -> object:
         if is_schema and key in _VALUES:
             cleaned[key] = value
             continue
+        if is_schema and key == "format" and value in REFUSED_FORMATS:
+            raise InvalidRequest(f"type: format {value!r}: {REFUSED_FORMATS[value]}", param="type")
         cleaned[key] = _clean(value, is_schema=not (is_schema and key in _NAMED_SCHEMAS))
     if is_schema and "properties" in cleaned:
         cleaned.setdefault("additionalProperties", False)
