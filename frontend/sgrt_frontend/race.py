@@ -58,7 +58,8 @@ def _race(states: list[State], variable: str | Var[Any], accept: Accept | None) 
 
 
 async def _first(slots: list[Slot], accept: Accept | None) -> int:
-    waiting = {asyncio.create_task(slot.get()): index for index, slot in enumerate(slots)}
+    tasks = [asyncio.create_task(slot.get()) for slot in slots]
+    waiting = {task: index for index, task in enumerate(tasks)}
     last: BaseException | None = None
     try:
         while waiting:
@@ -71,4 +72,5 @@ async def _first(slots: list[Slot], accept: Accept | None) -> int:
     finally:
         for task in waiting:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)  # how the losers end is nobody's business
     raise last or InvalidRequest(f"none of the {len(slots)} values was accepted", param="accept")

@@ -125,8 +125,10 @@ class Slot:
 
     async def get(self) -> object:
         """Await the value. Raises as `wait` does."""
+        waited = asyncio.wrap_future(self._future)
+        waited.add_done_callback(_seen)  # whoever waits may be cancelled before the failure comes
         try:
-            return _revealed(await asyncio.shield(asyncio.wrap_future(self._future)))
+            return _revealed(await asyncio.shield(waited))
         except BaseException as error:
             if not self._future.done():  # the waiting task was cancelled, not the variable
                 raise
@@ -154,6 +156,11 @@ class Slot:
         if isinstance(error, Cancelled):
             return Cancelled(f"{self.source}: {self._shown}: {error}")
         return self.blame()
+
+
+def _seen(future: asyncio.Future[object]) -> None:
+    if not future.cancelled():
+        future.exception()
 
 
 def _revealed(value: object) -> object:

@@ -178,7 +178,11 @@ def load_trace(path: str | Path) -> Trace:
     try:
         file = _ADAPTER.validate_json(Path(path).read_bytes())
     except ValidationError as error:
-        raise InvalidRequest(f"path: {path} is not a trace: {error}", param="path") from error
+        fault = error.errors(include_url=False)[0]
+        where = "".join(f"/{part}" for part in fault["loc"]) or "its beginning"
+        raise InvalidRequest(
+            f"path: {path} is not a trace: {fault['msg']} (at {where})", param="path"
+        ) from None
     if file.version != 1:
         raise InvalidRequest(f"path: trace version {file.version} is unknown; 1 is known", param="path")
     ropes = [Rope.empty()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Annotated
 
 import pytest
@@ -223,3 +224,21 @@ def test_retry_until_is_until_as_a_function() -> None:
         return s[number]
 
     assert program.on(ScriptedBackend([1, 2])).run().result == 2
+
+
+def test_losers_of_a_race_leave_no_warnings(caplog: pytest.LogCaptureFixture) -> None:
+    @function
+    def race(s: State) -> str:
+        forks = s.fork(3)
+        for number, fork in enumerate(forks):
+            fork += f"n{number}" + gen("x", max_tokens=5)
+        return str(first_of(forks, "x", accept=lambda value: value != "bad")["x"])
+
+    replies: dict[str, Answer | str] = {
+        "n0": "bad",
+        "n1": Answer(text="late", delay_s=2),
+        "n2": Answer(text="win", delay_s=0.05),
+    }
+    assert race.on(ScriptedBackend(lambda prompt: replies[prompt])).run().result == "win"
+    gc.collect()
+    assert not [record for record in caplog.records if record.name == "asyncio"]
