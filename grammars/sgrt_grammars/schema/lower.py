@@ -16,6 +16,7 @@ from sgrt_grammars.schema.array_text import ArrayText
 from sgrt_grammars.schema.check import Checker
 from sgrt_grammars.schema.combine import combine, pointer_of
 from sgrt_grammars.schema.document import Document
+from sgrt_grammars.schema.draft import Draft
 from sgrt_grammars.schema.evaluate import Evaluator
 from sgrt_grammars.schema.formula import ALWAYS, NEVER, At, Formula
 from sgrt_grammars.schema.free_keys import MAX_RULES, key_spaces
@@ -46,6 +47,7 @@ def schema_expression(constraint: JsonSchema) -> Expression:
         whitespace=constraint.whitespace,
         order=constraint.order,
         is_canonical=_has_canonical_numbers(constraint),
+        is_whole=document.root.draft <= Draft.DRAFT_4,
     )
     return writer.document(root)
 
@@ -95,12 +97,16 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Writer:
-    """Writes the values of one document. `is_canonical` speaks of numbers."""
+    """Writes the values of one document.
+
+    `is_canonical` speaks of numbers, `is_whole` of integers: in draft 4, `1.0` is none.
+    """
 
     evaluator: Evaluator
     whitespace: Whitespace
     order: PropertyOrder
     is_canonical: bool
+    is_whole: bool
 
     def document(self, root: Formula) -> Expression:
         """A whole text: the value, with whitespace around it where that is allowed."""
@@ -143,7 +149,7 @@ class _Writer:
             options.append(Literal(b"null"))
         options += [Literal(b"true" if value else b"false") for value in sorted(shape.booleans)]
         if shape.numbers:
-            options.append(number(shape.numbers, is_canonical=self.is_canonical))
+            options.append(number(shape.numbers, is_canonical=self.is_canonical, is_whole=self.is_whole))
         if shape.strings != NO_TEXT:
             options.append(string(shape.strings))
         for index, array in enumerate(shape.arrays):

@@ -45,14 +45,15 @@ _NO_FRACTION = Repetition(Concatenation((Literal(b"."), Repetition(ZERO, 1, MAX_
 _SHORT_EXPONENT = Concatenation((_EXPONENT_SIGN, _SIGN, Repetition(ZERO, 0, 1), Repetition(DIGIT, 1, 2)))
 
 
-def number(numbers: NumberSet, *, is_canonical: bool) -> Expression:
-    """All numbers of a set, as JSON text."""
+def number(numbers: NumberSet, *, is_canonical: bool, is_whole: bool = False) -> Expression:
+    """All numbers of a set, as JSON text. `is_whole`: integers are digits alone, as in the canonical spelling."""
+    is_whole |= is_canonical
     if numbers == ALL_NUMBERS:
         return _CANONICAL_NUMBER if is_canonical else _ANY_NUMBER
     if numbers == INTEGERS:
-        return _CANONICAL_INTEGER if is_canonical else _ANY_INTEGER
+        return _CANONICAL_INTEGER if is_whole else _ANY_INTEGER
     points = [one.value for one in numbers if one.value is not None]
-    ranges = [_signed(one, is_canonical) for one in numbers if one.value is None]
+    ranges = [_signed(one, is_canonical, is_whole) for one in numbers if one.value is None]
     spelled = [spelling for value in points for spelling in _spellings(value, is_canonical)]
     return alternation([*([literals(spelled)] if spelled else []), *ranges])
 
@@ -75,10 +76,10 @@ def _spellings(value: Fraction, is_canonical: bool) -> Iterable[bytes]:
 
 
 @lru_cache(maxsize=1024)
-def _signed(one: NumberRange, is_canonical: bool) -> Expression:
+def _signed(one: NumberRange, is_canonical: bool, is_whole: bool) -> Expression:
     """A range of numbers as its magnitudes with and without a minus sign."""
     options: list[Expression] = []
-    is_whole = is_canonical and one.step is not None and one.step.denominator == 1
+    is_whole = is_whole and one.step is not None and one.step.denominator == 1
     zero = Fraction(0)
     if one.high is None or one.high >= 0:
         is_cut = one.low is None or one.low < 0

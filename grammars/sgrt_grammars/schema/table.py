@@ -42,7 +42,7 @@ Where equality matters, or where one spelling serves, only one is generated.
   most {number_text.MAX_EXPONENT}; multiples are plain decimals; a fraction in `const` or `enum` is written plainly or as Python prints it.
   `any` (the default where whitespace is flexible, for checkers): also every other JSON form of a number without
   bounds that stays finite in double precision, and integers as `1.0` (up to {decimal_text.MAX_ZEROS} zeros), without bounds also as
-  `1e2`. `JsonSchema(numbers=...)` chooses.
+  `1e2` (not in draft 4, where `1.0` is no integer). `JsonSchema(numbers=...)` chooses.
 - **Whitespace.** `compact` (the default): none. `flexible`: at each place between tokens up to {json_text.MAX_SPACES} spaces, or a line break and up to
   {json_text.MAX_INDENT_SPACES} spaces or {json_text.MAX_INDENT_TABS} tabs; before a colon at most one space. Never more.
 - **Unique items** compare as JSON values: `1` equals `1.0`, the order of keys does not matter.
