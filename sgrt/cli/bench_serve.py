@@ -7,11 +7,12 @@ import asyncio
 import json
 import random
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import httpx
 
+from sgrt.cli.server_gauges import ServerGauges, left_over
 from sgrt.errors import BackendError
 
 _WORDS = [
@@ -88,12 +89,16 @@ def run(arguments: argparse.Namespace) -> int:
         schema_share=arguments.schema_share,
         seed=arguments.seed,
     )
-    results = asyncio.run(_measure(arguments, load))
-    report = summary(results, slo_ttft_s=arguments.slo_ttft_s, slo_tpot_s=arguments.slo_tpot_s)
+    results, gauges, num_left = asyncio.run(_measure(arguments, load))
+    report = replace(
+        summary(results, slo_ttft_s=arguments.slo_ttft_s, slo_tpot_s=arguments.slo_tpot_s),
+        server_memory_mib=gauges.memory_mib,
+        left_over=num_left,
+    )
     print(report.text)
     if arguments.output is not None:
         arguments.output.write_text(json.dumps(asdict(report), indent=2) + "\n", encoding="utf-8")
-    return 1 if report.failed else 0
+    return 1 if report.failed or report.left_over else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +141,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a load came to. Percentiles are {"p50": seconds, ...}; rates are per second."""
+    """What a load came to. Percentiles are {"p50": seconds, ...}; rates are per second.
+
+    `server_memory_mib` and `left_over` (requests still counted once all were answered) are what the server says.
+    """
 
     requests: int
     completed: int
@@ -150,6 +158,8 @@ class Report:
     tpot_s: dict[str, float]
     total_s: dict[str, float]
     errors: tuple[str, ...]
+    server_memory_mib: dict[str, float] = field(default_factory=dict)
+    left_over: int | None = None
 
     @property
     def text(self) -> str:
@@ -163,6 +173,9 @@ class Report:
         for name, values in (("ttft", self.ttft_s), ("tpot", self.tpot_s), ("total", self.total_s)):
             shown = "  ".join(f"{key} {value * 1000:.1f} ms" for key, value in values.items())
             lines.append(f"{name:<6} {shown}")
+        if self.server_memory_mib:
+            memory = "  ".join(f"{key} {value:.0f} MiB" for key, value in self.server_memory_mib.items())
+            lines.append(f"server memory {memory}, {self.left_over} requests left over")
         return "\n".join([*lines, *(f"error: {error}" for error in self.errors)])
 
 
@@ -170,7 +183,12 @@ def summary(results: list[Result], *, slo_ttft_s: float, slo_tpot_s: float) -> R
     """The report of `results`. A request that was refused (429, 503) did not fail; one cut short did."""
     done = [result for result in results if result.status == httpx.codes.OK and not result.error]
     refused = [result for result in results if result.status in (429, 503)]
-    failed = [result for result in results if result not in done and result not in refused]
+    failed = [
+        result
+        for result in results
+        if result.error
+        and result.status not in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE)
+    ]
     start = min((result.sent_s for result in results), default=0.0)
     end = max((result.sent_s + result.total_s for result in results), default=0.0)
     seconds = max(end - start, 1e-9)
@@ -204,14 +222,21 @@ def percentiles(values: list[float]) -> dict[str, float]:
     return {"p50": rank(0.5), "p90": rank(0.9), "p99": rank(0.99), "max": ordered[-1]}
 
 
-async def _measure(arguments: argparse.Namespace, load: Load) -> list[Result]:
+async def _measure(
+    arguments: argparse.Namespace, load: Load
+) -> tuple[list[Result], ServerGauges, int | None]:
     headers = {"authorization": f"Bearer {arguments.api_key}"} if arguments.api_key else {}
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
     async with httpx.AsyncClient(
         base_url=arguments.url, headers=headers, limits=limits, timeout=httpx.Timeout(600.0)
     ) as client:
         model = arguments.model or await _first_model(client)
-        return await send_load(client, load, model)
+        gauges = ServerGauges()
+        watching = asyncio.ensure_future(gauges.watch(client))
+        results = await send_load(client, load, model)
+        watching.cancel()
+        await asyncio.wait({watching})
+        return results, gauges, await left_over(client)
 
 
 async def _first_model(client: httpx.AsyncClient) -> str:

@@ -15,6 +15,7 @@ from server_client import PieceBackend, listening
 from sgrt.cli import bench_serve, chat, serve
 from sgrt.cli.bench_serve import Load, Result, percentiles, send_load, summary
 from sgrt.cli.chat import Terminal
+from sgrt.cli.server_gauges import ServerGauges
 from sgrt.errors import InvalidRequest
 from sgrt.server.app import create_app
 from sgrt.server.config import ServerConfig
@@ -133,8 +134,15 @@ def test_a_load_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     found = json.loads(report.read_text())
     assert (found["completed"], found["failed"], found["refused"]) == (12, 0, 0)
     assert 0.0 < found["ttft_s"]["p50"] <= found["ttft_s"]["p99"]
+    assert found["left_over"] == 0
     assert "goodput" in capsys.readouterr().out
     assert any(call.constraint is not None for call in backend.calls)
+
+
+def test_memory_is_told_early_and_late() -> None:
+    gauges = ServerGauges([float(megabytes * 2**20) for megabytes in (10, 20, 50, 50, 52, 51, 51, 51)])
+    assert gauges.memory_mib == {"early": 50.0, "late": 51.0, "max": 52.0}
+    assert ServerGauges([1.0]).memory_mib == {}
 
 
 def test_refusals_are_no_failures_and_cut_streams_are() -> None:
