@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from sealed_sequence import TokenRun, attend, exact_ids, make_run, paired_layer, sealed_ids, write_and_seal
 from torch import Tensor
 
-from sgrt_kernels.layout import SEALED_DTYPES, LayoutError, PagedLayer, SealedPages
+from sgrt_kernels.layout import (
+    SEALED_DTYPES,
+    LayoutError,
+    PagedLayer,
+    PageShape,
+    SealedPages,
+    exact_layer,
+    sealed_pages,
+)
 from sgrt_kernels.native.library import kernels
 from sgrt_kernels.native.weights import ThreadTeam
 from sgrt_kernels.ops.page_seal import native as native_seal
@@ -189,3 +197,46 @@ def test_pages_that_the_kernels_cannot_read_are_refused(dtype: torch.dtype) -> N
     plain = PagedLayer(keys=transposed.keys, values=transposed.values)
     with pytest.raises(LayoutError, match="no sealed pages"):
         native_seal.page_seal(plain, torch.zeros(0), torch.zeros(0))
+
+
+@DTYPES
+@pytest.mark.parametrize("shared_pages", [1, 3, 8, 9, 12])
+def test_sequences_that_share_pages_get_the_bits_they_get_alone(
+    dtype: torch.dtype, shared_pages: int
+) -> None:
+    """Three sequences of 400 tokens, the first pages the same ones: spans shared whole, in part, not at all."""
+    page_tokens, tokens, forks = 32, 400, 3
+    own = tokens // page_tokens
+    runs = [make_run(tokens, head_dim=64, seed=seed) for seed in range(forks)]
+    pages = [
+        [*range(shared_pages), *range(100 * fork + shared_pages, 100 * fork + own)]
+        for fork in range(1, forks + 1)
+    ]
+    shape = PageShape(page_tokens=page_tokens, kv_heads=2, head_dim=64)
+    sealed = sealed_pages(400, shape, dtype=dtype, device="cpu")
+    exact = exact_layer(400, shape, dtype=torch.bfloat16, device="cpu")
+    layer = PagedLayer(keys=exact.keys, values=exact.values, sealed=sealed)
+    for run, table in zip(runs, pages, strict=True):
+        for index, page in enumerate([*table, table[-1] + 1]):
+            taken = slice(index * page_tokens, min(tokens, (index + 1) * page_tokens))
+            count = taken.stop - taken.start
+            layer.keys[page, :count] = runs[0].keys[taken] if index < shared_pages else run.keys[taken]
+            layer.values[page, :count] = runs[0].values[taken] if index < shared_pages else run.values[taken]
+        native_seal.page_seal(layer, torch.tensor(table), torch.tensor(table))
+
+    def attended(forks: list[int], rows: int) -> Tensor:
+        count = len(forks)
+        return native_attention.sealed_attention(
+            team(),
+            torch.cat([runs[fork].query[tokens - rows :] for fork in forks]).contiguous(),
+            layer,
+            torch.arange(count + 1, dtype=torch.int32) * rows,
+            torch.full((count,), tokens, dtype=torch.int32),
+            torch.tensor([pages[fork] for fork in forks], dtype=torch.int32),
+            torch.tensor([[pages[fork][-1] + 1] for fork in forks], dtype=torch.int32),
+            scale=0.125,
+        )
+
+    for rows in (1, 4):
+        alone = torch.cat([attended([fork], rows) for fork in range(forks)])
+        assert torch.equal(attended(list(range(forks)), rows), alone)

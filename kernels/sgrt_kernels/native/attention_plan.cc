@@ -126,7 +126,6 @@ class Builder {
             group.blocks = std::min(group.blocks, seen);
             group.rows.push_back(row);
         }
-        if (chunk.sealed_tokens != 0 && group.blocks < kSpanBlocks) group.blocks = 0;
         return group;
     }
 

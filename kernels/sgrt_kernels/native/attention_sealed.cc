@@ -23,22 +23,65 @@ struct SealedTile {
         return last;
     }
 
-    void block(int start, int count) const {
-        const bool is_direct = tile.tokens == 1 && tile.height() <= kFewRows && can_read_sealed_directly(tile.shape);
-        const bool is_int8 = buffers.type == SealedType::kInt8;
-        const SgrtSealedLayer& layer = *buffers.layer;
-        if (is_direct && is_int8) attend_sealed_direct<SealedType::kInt8>(tile, start, count, reader, layer, s, memory);
-        else if (is_direct) attend_sealed_direct<SealedType::kE4m3>(tile, start, count, reader, layer, s, memory);
-        else if (is_int8) attend_sealed_block<SealedType::kInt8>(tile, start, count, reader, layer, s, memory);
-        else attend_sealed_block<SealedType::kE4m3>(tile, start, count, reader, layer, s, memory);
+    // Whether the pages are read directly: the only token of a tile, which laying out keys and values would not pay for.
+    bool is_direct() const {
+        return tile.tokens == 1 && tile.height() <= kFewRows && can_read_sealed_directly(tile.shape);
+    }
+
+    template <SealedType kType>
+    void block_of(int start, int count) const {
+        if (is_direct()) attend_sealed_direct<kType>(tile, start, count, reader, *buffers.layer, s, memory);
+        else attend_sealed_block<kType>(tile, start, count, reader, *buffers.layer, s, memory);
+    }
+
+    // The blocks [first, stop) of a span.
+    void blocks(int first, int stop) const {
+        for (int start = first; start < stop; start += kBlockTokens) {
+            const int count = std::min(kBlockTokens, stop - start);
+            if (buffers.type == SealedType::kInt8) block_of<SealedType::kInt8>(start, count);
+            else block_of<SealedType::kE4m3>(start, count);
+        }
+    }
+
+    // One span of the only token, for `heads` kv heads: a page row is read once for all of them.
+    void span_direct(int span, int heads) const {
+        const int height = tile.height(), head_dim = tile.shape.head_dim;
+        clear(height * heads, head_dim, s);
+        const int first = std::max(low(), span * kSpanTokens) / kBlockTokens * kBlockTokens;
+        const int stop = std::min(high(), (span + 1) * kSpanTokens);
+        for (int start = first; start < stop; start += kBlockTokens) {
+            const int count = std::min(kBlockTokens, stop - start);
+            touch_sealed(reader, *buffers.layer, start, count, heads);
+            for (int i = 0; i < heads; ++i) {
+                const PageReader own{tile.shape, buffers.exact, reader.pages, reader.kv_head + i};
+                const Scratch rows = s.from_row(i * height, head_dim);
+                SealedTile{tile, buffers, own, rows, memory}.blocks(start, start + count);
+            }
+        }
     }
 
     // One span's top, sum and o of every row.
     void span(int span) const {
         clear(tile.height(), tile.shape.head_dim, s);
         const int first = std::max(low(), span * kSpanTokens) / kBlockTokens * kBlockTokens;
-        const int stop = std::min(high(), (span + 1) * kSpanTokens);
-        for (int start = first; start < stop; start += kBlockTokens) block(start, std::min(kBlockTokens, stop - start));
+        blocks(first, std::min(high(), (span + 1) * kSpanTokens));
+    }
+
+    // As `span`, where rows of several sequences share what lies before `shared_stop` alone.
+    void shared_span(int span, int shared_stop) const {
+        clear(tile.height(), tile.shape.head_dim, s);
+        blocks(span * kSpanTokens, shared_stop);
+        for (int row = 0, next; row < tile.tokens; row = next) {
+            const int sequence = tile.rows[row].sequence;
+            for (next = row + 1; next < tile.tokens && tile.rows[next].sequence == sequence;) ++next;
+            const Tile part{tile.shape, tile.rows + row, next - row};
+            const int32_t* pages = buffers.exact.page_table +
+                                   static_cast<size_t>(sequence) * static_cast<size_t>(buffers.exact.max_pages);
+            const PageReader own{tile.shape, buffers.exact, pages, reader.kv_head};
+            const Scratch rows = s.from_row(row * tile.shape.group(), tile.shape.head_dim);
+            const SealedTile rest{part, buffers, own, rows, memory};
+            rest.blocks(shared_stop, std::min(rest.high(), (span + 1) * kSpanTokens));
+        }
     }
 
     // The same of the exact page number `page` of the chunk.
@@ -101,18 +144,26 @@ void attend_sealed(const AttentionShape& shape, const AttentionPlan& plan, const
     };
     const int32_t* sealed_pages = row_of(buffers.exact.page_table, buffers.exact.max_pages);
     const int32_t* own_pages = row_of(buffers.own_pages, buffers.max_own_pages);
-    for (int head = first_head; head < last_head; ++head) {
+    const int height = tile.height();
+    const bool is_shared = item.shared_stop < item.last_span * kSpanTokens;
+    const bool is_direct = !item.is_whole && !item.is_own && !is_shared && tile.tokens == 1 && height <= kFewRows &&
+                           can_read_sealed_directly(shape);
+    for (int head = first_head, heads; head < last_head; head += heads) {
+        heads = is_direct ? std::min(kTileRowHeads / height, last_head - head) : 1;
         const PageReader sealed_reader{shape, buffers.exact, sealed_pages, head};
         const PageReader own_reader{shape, buffers.exact, own_pages, head};
-        gather_query(tile, head, 1, buffers.exact, s);
+        gather_query(tile, head, heads, buffers.exact, s);
         const SealedTile sealed{tile, buffers, sealed_reader, s, memory};
         if (item.is_whole) {
             attend_whole(sealed, {own_tile, buffers, own_reader, s, memory}, item, head);
             continue;
         }
         if (item.is_own) SealedTile{tile, buffers, own_reader, s, memory}.own_page(item.first_span);
+        else if (is_shared) sealed.shared_span(item.first_span, item.shared_stop);
+        else if (is_direct) sealed.span_direct(item.first_span, heads);
         else sealed.span(item.first_span);
-        store_partials(tile, plan, item, head, buffers.exact, s);
+        for (int i = 0; i < heads; ++i)
+            store_partials(tile, plan, item, head + i, buffers.exact, s.from_row(i * height, shape.head_dim));
     }
 }
 

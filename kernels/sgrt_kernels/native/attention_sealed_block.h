@@ -123,6 +123,15 @@ inline bool can_read_sealed_directly(const AttentionShape& shape) {
     return shape.page_tokens % kLanes == 0 && shape.head_dim % (4 * kLanes) == 0;
 }
 
+// Load a byte of every cache line of a block's codes, of `heads` kv heads from the reader's on: the processor sees a
+// stream and runs ahead of it.
+inline void touch_sealed(const PageReader& reader, const SgrtSealedLayer& layer, int start, int count, int heads) {
+    size_t at[kBlockTokens];
+    reader.elements(start, count, at);
+    touch(layer.keys, at, 0, count, heads * reader.shape.head_dim);
+    touch(layer.values, at, 0, count, heads * reader.shape.head_dim);
+}
+
 template <SealedType kType>
 void attend_sealed_block(const Tile& tile, int start, int count, const PageReader& reader, const SgrtSealedLayer& layer,
                          const Scratch& s, float* memory) {
