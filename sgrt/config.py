@@ -30,8 +30,8 @@ class EngineConfig:
     available. `step_tokens` is the most one forward pass computes; longer prompts are
     computed in chunks that end at page borders. `aging_s` is the waiting time that counts as one level of
     priority. `template_limit_s` has chat templates rendered in a process of their own, which is ended when one takes
-    more seconds of processor time. `verbose` says what was loaded and which sizes were chosen; on a terminal that is said in any
-    case. `checks_integrity` verifies every count after every step (slow; for tests).
+    more seconds of processor time. `verbose` says on stderr, in one line, what was loaded and which sizes were
+    chosen. `checks_integrity` verifies every count after every step (slow; for tests).
 
     Raises:
         InvalidRequest: a value is out of range; the message names the field.
@@ -53,7 +53,7 @@ class EngineConfig:
     aging_s: float = 10.0
     seed: int | None = None
     template_limit_s: float | None = None
-    verbose: bool = False
+    verbose: bool = True
     checks_integrity: bool = False
 
     def __post_init__(self) -> None:

@@ -99,8 +99,8 @@ class Engine:
         except BaseException:
             parts.close()
             raise
-        if parts.summary and (config.verbose or sys.stderr.isatty()):
-            print(f"sgrt: {parts.summary}", file=sys.stderr)  # noqa: T201  # said to a person, or asked for
+        if parts.summary and config.verbose:
+            print(f"sgrt: {parts.summary}", file=sys.stderr)  # noqa: T201  # what runs, and with which sizes
 
     # -- what runs here ----------------------------------------------------------------------------
 
