@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx
 
 from sgrt.cli.server_gauges import ServerGauges, left_over
-from sgrt.errors import BackendError
+from sgrt.cli.user_file import writing
+from sgrt.errors import BackendError, InvalidRequest
 
 _WORDS = [
     "time",
@@ -79,6 +80,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the load and print the report; 1 if a request failed other than by being refused."""
+    _check(arguments)
     load = Load(
         rate=arguments.rate,
         num_requests=arguments.requests,
@@ -97,8 +99,25 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print(report.text)
     if arguments.output is not None:
-        arguments.output.write_text(json.dumps(asdict(report), indent=2) + "\n", encoding="utf-8")
+        with writing(arguments.output, "--output"):
+            arguments.output.write_text(json.dumps(asdict(report), indent=2) + "\n", encoding="utf-8")
     return 1 if report.failed or report.left_over else 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Tell what cannot work before anything is sent.
+
+    Raises:
+        InvalidRequest: the address is none, or a number is out of range.
+    """
+    if not arguments.url.startswith(("http://", "https://")):
+        raise InvalidRequest(f"url: must begin with http:// or https://, not {arguments.url!r}", param="url")
+    if not arguments.rate > 0:
+        raise InvalidRequest(f"--rate: must be positive, not {arguments.rate}", param="rate")
+    if arguments.requests < 1:
+        raise InvalidRequest(f"--requests: must be at least 1, not {arguments.requests}", param="requests")
+    if arguments.output is not None and not arguments.output.parent.is_dir():
+        raise InvalidRequest(f"--output: {arguments.output.parent}: there is no such folder", param="output")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +262,7 @@ async def _first_model(client: httpx.AsyncClient) -> str:
     try:
         response = await client.get("/v1/models")
         return str(response.json()["data"][0]["id"])
-    except (httpx.HTTPError, KeyError, IndexError, ValueError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, KeyError, IndexError, ValueError) as error:
         raise BackendError(f"{client.base_url}: no list of models ({error})") from error
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sgrt.backend.http import HttpBackend
-from sgrt.cli.options import add_kv_cache_dtype
+from sgrt.cli.options import add_context_tokens, add_kv_cache_dtype, add_model, model_of
+from sgrt.cli.user_file import read_text
 from sgrt.config import KvCacheDtype
 from sgrt.errors import SgrtError
 from sgrt_frontend.backend import Backend
@@ -40,9 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="talk to a model in the terminal",
         description="Talk to a model; /help lists the commands.",
     )
-    parser.add_argument(
-        "model", nargs="?", default="smollm2", help="a pulled name, a .gguf file, a model folder"
-    )
+    add_model(parser, is_positional=True)
     parser.add_argument(
         "--url", default="", help="a running sgrt server, in place of a model in this process"
     )
@@ -51,6 +50,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--temperature", type=float, default=0.7, help="0 is greedy (default: %(default)s)")
     parser.add_argument("--max-tokens", type=int, default=512, help="of an answer (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=None, help="CPU threads (default: all cores)")
+    add_context_tokens(parser)
     add_kv_cache_dtype(parser)
 
 
@@ -84,7 +84,12 @@ def _backend(arguments: argparse.Namespace) -> Iterator[Backend]:
     from sgrt.engine.engine import Engine  # noqa: PLC0415 (a chat with a server needs no torch)
 
     kv_cache_dtype: KvCacheDtype = arguments.kv_cache_dtype
-    with Engine(arguments.model, threads=arguments.threads, kv_cache_dtype=kv_cache_dtype) as engine:
+    with Engine(
+        model_of(arguments),
+        threads=arguments.threads,
+        kv_cache_dtype=kv_cache_dtype,
+        context_tokens=arguments.context_tokens,
+    ) as engine:
         yield engine
 
 
@@ -194,11 +199,7 @@ class Terminal:
             self._schema = None
             self._write("answers are free\n")
             return
-        try:
-            self._schema = JsonSchema(text=Path(rest).read_text(encoding="utf-8"))
-        except OSError as error:
-            self._write(f"! {rest}: {error.strerror}\n")
-            return
+        self._schema = JsonSchema(text=read_text(Path(rest), "/schema"))
         self._write(f"answers satisfy {rest}\n")
 
     def _fork(self, rest: str) -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 
 from sgrt.checkpoint.opening import open_checkpoint
+from sgrt.cli.options import add_model, model_of
 from sgrt.cli.program_file import load_program
 from sgrt.errors import BackendError, InvalidRequest
 from sgrt.tokenizer.chat_template import ChatTemplate
@@ -30,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--arguments", default="{}", help='arguments of the program as a JSON object, {"name": value}'
     )
-    parser.add_argument("--model", default="smollm2", help="whose tokenizer and chat template to use")
+    add_model(parser, is_positional=False)
     parser.add_argument(
         "--no-model", action="store_true", help="count with a small built-in tokenizer instead of a model's"
     )
@@ -39,7 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> int:
     """Plan and print."""
     program = load_program(arguments.program)
-    backend: Backend = ScriptedBackend() if arguments.no_model else ModelTokens(arguments.model)
+    backend: Backend = ScriptedBackend() if arguments.no_model else ModelTokens(model_of(arguments))
     print(report(program.on(backend).plan_open(**_json_object(arguments.arguments))))
     return 0
 
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _json_object(text: str) -> dict[str, object]:
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise InvalidRequest(f"--arguments: not JSON: {error}", param="arguments") from error
     if not isinstance(value, dict):
         raise InvalidRequest("--arguments: must be a JSON object of arguments by name", param="arguments")

@@ -19,6 +19,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from sgrt.cli.user_file import read_json, read_text
+from sgrt.errors import InvalidRequest
 from sgrt_grammars import (
     Constraint,
     ContextFree,
@@ -36,6 +38,7 @@ from sgrt_grammars import (
 
 _END = 256
 _ECMA_NAMES = frozenset({"ecma", "ecma-262", "ecmascript", "javascript"})
+_EXPECTATIONS = ("ok", "error", "ok_or_error")
 _MAX_SHOWN = 120
 
 
@@ -105,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     judges = [_byte_judge(), *(_tokenizer_judge(path) for path in args.tokenizer)]
     has_failed = False
     for path in args.cases:
-        for case in _cases(json.loads(path.read_text(encoding="utf-8")), whitespace, order):
+        for case in _cases(path, whitespace, order):
             verdict = check(case, judges)
             has_failed |= not verdict.passed
             print(verdict.as_line(), flush=True)
@@ -123,8 +126,14 @@ def _bytes(text: str) -> bytes:
 
 
 def _tokenizer_judge(path: Path) -> Judge:
-    tokenizer: Any = Tokenizer.from_file(str(path))
-    vocabulary = Vocabulary.from_tokenizer_json(path.read_text(encoding="utf-8"))
+    text = read_text(path, "--tokenizer")
+    try:
+        tokenizer: Any = Tokenizer.from_str(text)
+        vocabulary = Vocabulary.from_tokenizer_json(text)
+    except Exception as error:  # the tokenizers package raises nothing narrower
+        raise InvalidRequest(
+            f"--tokenizer: {path} is not a tokenizer.json: {error}", param="tokenizer"
+        ) from error
     return Judge(
         name=path.stem,
         compiler=GrammarCompiler(vocabulary),
@@ -132,26 +141,61 @@ def _tokenizer_judge(path: Path) -> Judge:
     )
 
 
-def _cases(entries: list[dict[str, Any]], whitespace: Whitespace, order: PropertyOrder) -> Iterator[Case]:
-    for entry in entries:
-        if "schema" in entry or "schema_text" in entry:
-            text = entry["schema_text"] if "schema_text" in entry else json.dumps(entry["schema"])
-            constraint: Constraint = JsonSchema(text=text, whitespace=whitespace, order=order)
-            names = ("valid", "invalid")
-        elif "regex" in entry:
-            is_ecma = str(entry.get("dialect", "")).lower() in _ECMA_NAMES
-            dialect = RegexDialect.ECMA if is_ecma else RegexDialect.PYTHON
-            constraint, names = Regex(pattern=entry["regex"], dialect=dialect), ("match", "no_match")
-        else:
-            constraint = ContextFree(text=_grammar_text(entry), dialect=GrammarDialect(entry["dialect"]))
-            names = ("accept", "reject")
-        yield Case(
-            id=entry["id"],
-            constraint=constraint,
-            accepted=tuple(entry.get(names[0], ())),
-            rejected=tuple(entry.get(names[1], ())),
-            expected=entry.get("expect_compile", "ok"),
-        )
+def _cases(path: Path, whitespace: Whitespace, order: PropertyOrder) -> Iterator[Case]:
+    """The cases of a file.
+
+    Raises:
+        InvalidRequest: the file cannot be read, is not a list of cases, or a case lacks a field.
+    """
+    entries = read_json(path, "cases")
+    if not isinstance(entries, list) or not entries:
+        found = "an empty list" if entries == [] else f"a JSON {type(entries).__name__}"
+        raise InvalidRequest(f"cases: {path} must hold a JSON list of cases, not {found}", param="cases")
+    for number, entry in enumerate(entries):
+        try:
+            yield _case(entry, whitespace, order)
+        except GrammarError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            fault = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            raise InvalidRequest(
+                f"cases: {path}: case {number} is malformed: {fault}", param="cases"
+            ) from error
+
+
+def _case(entry: dict[str, Any], whitespace: Whitespace, order: PropertyOrder) -> Case:
+    if not isinstance(entry, dict):
+        raise TypeError(f"it must be an object, not {type(entry).__name__}")
+    if "schema" in entry or "schema_text" in entry:
+        text = entry["schema_text"] if "schema_text" in entry else json.dumps(entry["schema"])
+        constraint: Constraint = JsonSchema(text=text, whitespace=whitespace, order=order)
+        names = ("valid", "invalid")
+    elif "regex" in entry:
+        is_ecma = str(entry.get("dialect", "")).lower() in _ECMA_NAMES
+        dialect = RegexDialect.ECMA if is_ecma else RegexDialect.PYTHON
+        constraint, names = Regex(pattern=entry["regex"], dialect=dialect), ("match", "no_match")
+    elif "grammar" in entry or "grammar_build" in entry:
+        constraint = ContextFree(text=_grammar_text(entry), dialect=GrammarDialect(entry["dialect"]))
+        names = ("accept", "reject")
+    else:
+        raise ValueError("it has none of schema, schema_text, regex, grammar, grammar_build")
+    expected = entry.get("expect_compile", "ok")
+    if expected not in _EXPECTATIONS:
+        raise ValueError(f"expect_compile must be one of {', '.join(_EXPECTATIONS)}, not {expected!r}")
+    return Case(
+        id=entry["id"],
+        constraint=constraint,
+        accepted=_texts(entry, names[0]),
+        rejected=_texts(entry, names[1]),
+        expected=expected,
+    )
+
+
+def _texts(entry: dict[str, Any], name: str) -> tuple[str, ...]:
+    texts = entry.get(name, [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{name} must be a list of texts")
+    return tuple(texts)
 
 
 def _grammar_text(entry: dict[str, Any]) -> str:

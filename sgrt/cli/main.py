@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
+from sgrt import __version__
 from sgrt.errors import SgrtError
 from sgrt_grammars.errors import GrammarError
 
@@ -47,7 +48,15 @@ COMMANDS = (
 def _usage() -> str:
     width = max(len(" ".join(command.words)) for command in COMMANDS)
     lines = [f"  {' '.join(command.words):<{width}}  {command.help}" for command in COMMANDS]
-    return "\n".join(["usage: sgrt COMMAND ...", "", *lines, "", "`sgrt COMMAND --help` says more."])
+    return "\n".join(
+        [
+            "usage: sgrt COMMAND ...",
+            "",
+            *lines,
+            "",
+            "`sgrt COMMAND --help` says more; `sgrt --version` says which this is.",
+        ]
+    )
 
 
 def _find(arguments: Sequence[str]) -> Command | None:
@@ -55,9 +64,11 @@ def _find(arguments: Sequence[str]) -> Command | None:
 
 
 def _parse(module: ModuleType, command: Command, arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=" ".join(("sgrt", *command.words[:-1])))
-    module.add_parser(parser.add_subparsers(required=True))
-    return parser.parse_args(arguments[len(command.words) - 1 :])
+    """What was given, as the command's own parser reads it: its errors show its own usage."""
+    subparsers = argparse.ArgumentParser(prog=" ".join(("sgrt", *command.words[:-1]))).add_subparsers()
+    module.add_parser(subparsers)
+    parser: argparse.ArgumentParser = subparsers.choices[command.words[-1]]
+    return parser.parse_args(arguments[len(command.words) :])
 
 
 def _import(name: str, *, is_whole_process: bool) -> ModuleType:
@@ -77,6 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help"):
         print(_usage())
+        return 0
+    if words[0] in ("-V", "--version"):
+        print(f"sgrt {__version__}")
         return 0
     command = _find(words)
     if command is None:

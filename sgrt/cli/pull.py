@@ -13,6 +13,7 @@ from rich.progress import Progress as Bars
 from sgrt.checkpoint.location import resolve
 from sgrt.checkpoint.published_model import PUBLISHED_MODELS
 from sgrt.checkpoint.pull import Progress, pull
+from sgrt.cli.options import add_model, model_of
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,18 +29,19 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=f"models:\n{known}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("model", help="the model's name, or a hub id (owner/name)")
+    add_model(parser, is_positional=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Pull the model and print where it lies."""
-    if "/" in arguments.model:
-        path = resolve(arguments.model).path  # the hub's client shows its own progress
+    model = model_of(arguments)
+    if "/" in model:
+        path = resolve(model).path  # the hub's client shows its own progress
     elif sys.stderr.isatty():
         with _TerminalProgress() as bars:
-            path = pull(arguments.model, bars)
+            path = pull(model, bars)
     else:
-        path = pull(arguments.model, _PlainProgress())
+        path = pull(model, _PlainProgress())
     print(path)
     return 0
 

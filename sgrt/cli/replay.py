@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from sgrt.cli.program_file import load_program
-from sgrt.errors import InvalidRequest
+from sgrt.cli.user_file import read_bytes, writing
 from sgrt_frontend.chrome_trace import save_chrome_trace
 from sgrt_frontend.explain_cache import CacheExplanation, explain_cache
 from sgrt_frontend.replay import replay
@@ -30,15 +30,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(arguments: argparse.Namespace) -> int:
     """Replay; 0 when the program does what the trace has, 1 when it diverges."""
-    if not arguments.trace.is_file():
-        raise InvalidRequest(f"{arguments.trace}: there is no such file", param="trace")
+    read_bytes(arguments.trace, "trace")  # what cannot be read is told in the words of all commands
     trace = load_trace(arguments.trace)
     print(f"{trace.program} on {trace.model}: {len(trace.calls)} calls, seed {trace.seed}")
     if arguments.cache:
         for explained in explain_cache(trace):
             print(_cache_line(explained))
     if arguments.chrome is not None:
-        save_chrome_trace(trace, arguments.chrome)
+        with writing(arguments.chrome, "--chrome"):
+            save_chrome_trace(trace, arguments.chrome)
         print(f"wrote {arguments.chrome}")
     return _replayed(arguments.program, trace) if arguments.program else 0
 

@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from sgrt.cli.options import add_kv_cache_dtype
+from sgrt.cli.options import add_context_tokens, add_kv_cache_dtype, add_model, model_of
+from sgrt.cli.user_file import read_text
 from sgrt.config import ComputeMode, KvCacheDtype
 from sgrt.engine.engine import Engine
-from sgrt.errors import InvalidRequest
 from sgrt_frontend.call import Call, Finish, Message, Role, SamplingParams
 from sgrt_grammars.constraint import Choice, Constraint, JsonSchema, Regex
 
@@ -20,11 +20,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "run", help="complete one prompt", description="Complete one prompt and print it as it comes."
     )
     parser.add_argument("prompt", help="the prompt; - reads it from standard input")
-    parser.add_argument(
-        "--model",
-        default="smollm2",
-        help="a pulled name, a .gguf file, a model folder (default: %(default)s)",
-    )
+    add_model(parser, is_positional=False)
     parser.add_argument(
         "--raw", action="store_true", help="continue the prompt as it is, without the chat template"
     )
@@ -42,6 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default="auto",
         help="float32 is exact and slow (default: %(default)s)",
     )
+    add_context_tokens(parser)
     add_kv_cache_dtype(parser)
     parser.add_argument("--verbose", action="store_true", help="say what was loaded, and what the call cost")
     shape = parser.add_mutually_exclusive_group()
@@ -63,11 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
     compute: ComputeMode = arguments.compute
     kv_cache_dtype: KvCacheDtype = arguments.kv_cache_dtype
     with Engine(
-        arguments.model,
+        model_of(arguments),
         compute=compute,
         kv_cache_dtype=kv_cache_dtype,
+        context_tokens=arguments.context_tokens,
         threads=arguments.threads,
-        verbose=arguments.verbose,
+        verbose=arguments.verbose or sys.stderr.isatty(),
     ) as engine:
         prompt = _prompt(engine, text, system=arguments.system, is_raw=arguments.raw)
         finish = None
@@ -82,10 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _constraint(arguments: argparse.Namespace) -> Constraint | None:
     if arguments.schema is not None:
-        try:
-            return JsonSchema(text=arguments.schema.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InvalidRequest(f"--schema: {error}", param="schema") from error
+        return JsonSchema(text=read_text(arguments.schema, "--schema"))
     if arguments.regex is not None:
         return Regex(pattern=arguments.regex)
     if arguments.choice:
@@ -94,7 +89,13 @@ def _constraint(arguments: argparse.Namespace) -> Constraint | None:
 
 
 def _prompt(engine: Engine, text: str, *, system: str, is_raw: bool) -> tuple[int, ...]:
-    if is_raw or not engine.describe().has_chat_template:
+    model = engine.describe()
+    if not is_raw and not model.has_chat_template:
+        print(
+            f"sgrt run: {model.model} has no chat template: the prompt is continued as plain text, as with --raw",
+            file=sys.stderr,
+        )
+    if is_raw or not model.has_chat_template:
         return engine.begin_tokens() + engine.encode(f"{system}{text}")
     head = [Message(role=Role.SYSTEM, content=system)] if system else []
     return engine.render([*head, Message(role=Role.USER, content=text)], open_assistant=True)

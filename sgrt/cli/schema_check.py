@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
 
+from sgrt.cli.user_file import read_text
 from sgrt_grammars import GrammarCompiler, GrammarError, JsonSchema, Vocabulary
 from sgrt_grammars.schema.check import Checker
 from sgrt_grammars.schema.document import Document
@@ -52,7 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Report on the file; 1 if the schema is refused."""
-    report = inspect(args.file.read_text(encoding="utf-8"))
+    report = inspect(read_text(args.file, "file"))
     for line in report.lines():
         print(line)
     return int(bool(report.faults))

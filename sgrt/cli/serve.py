@@ -7,7 +7,7 @@ import os
 from contextlib import ExitStack
 from dataclasses import replace
 
-from sgrt.cli.options import add_kv_cache_dtype
+from sgrt.cli.options import add_context_tokens, add_kv_cache_dtype, add_model, model_of
 from sgrt.config import ComputeMode, EngineSettings, KvCacheDtype
 from sgrt.engine.engine import Engine
 from sgrt.errors import InvalidRequest
@@ -24,9 +24,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="serve the OpenAI-compatible API",
         description="Serve a model over HTTP. Listens on this machine alone unless --host says otherwise.",
     )
-    parser.add_argument(
-        "model", nargs="?", default="smollm2", help="a pulled name, a .gguf file, a model folder"
-    )
+    add_model(parser, is_positional=True)
     _add_server_options(parser.add_argument_group("server"))
     _add_limit_options(parser.add_argument_group("limits"))
     _add_engine_options(parser.add_argument_group("engine"))
@@ -36,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
     config = server_config(arguments)  # wrong settings are told before a model is loaded
     with ExitStack() as engines:
-        engine = engines.enter_context(Engine(arguments.model, **engine_settings(arguments)))
+        engine = engines.enter_context(Engine(model_of(arguments), **engine_settings(arguments)))
         smaller = None
         if arguments.overload_model is not None:
             smaller = engines.enter_context(Engine(arguments.overload_model, **engine_settings(arguments)))
@@ -168,7 +166,7 @@ def _add_engine_options(group: argparse._ArgumentGroup) -> None:
         "--compute", choices=("auto", "float32"), default="auto", help="float32 is exact and slow"
     )
     add_kv_cache_dtype(group)
-    group.add_argument("--context-tokens", type=int, default=None, help="prompt plus output of one request")
+    add_context_tokens(group)
     group.add_argument(
         "--num-pages", type=int, default=None, help="pages of the KV pool (default: by memory)"
     )
