@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -28,7 +28,7 @@ from sgrt_grammars.schema.formula import NEVER, Formula, conjunction, negation
 from sgrt_grammars.schema.json_text import comma, space
 from sgrt_grammars.schema.shape import Shape
 
-MAX_ENUMERATED = 64
+MAX_ENUMERATED = 512
 """Up to this many possible items, unique ones are tracked by name; more of them are captured and compared."""
 
 
@@ -73,7 +73,9 @@ class ArrayText:
         if self.shape.is_unique and not self.shape.prefix and not self.shape.contains:
             choices = self._choices()
             if choices is not None:
-                return self._without_repetition(choices, frozenset())
+                key = (self.key, "choice")
+                texts = (self.values.shape_text(one, (key, index)) for index, one in enumerate(choices))
+                return self._without_repetition(_Choices.of(texts, choices), frozenset())
         items = self._counted(_Progress()) if self.shape.contains else self._plain()
         return Scope(items) if self.shape.is_unique else items
 
@@ -187,31 +189,66 @@ class ArrayText:
         found += [Shape(strings=words([text])) for text in sorted(shape.strings.texts)]
         return found if len(found) <= MAX_ENUMERATED else None
 
-    def _without_repetition(self, choices: list[Shape], used: frozenset[int]) -> Expression:
-        return Deferred((self.key, "unique", used), partial(self._build_unique, choices, used))
+    def _without_repetition(self, choices: _Choices, used: frozenset[int]) -> Expression:
+        key = (self.key, "unique", used)
+        build = partial(self._build_unique, choices, used)
+        num_needed = self.shape.minimum - len(used)
+        left = [index for index in choices.plain if index not in used] if num_needed > 0 else []
+        if len(left) < num_needed or self._most(choices) < self.shape.minimum:
+            return Deferred(key, build)
+        short = partial(self._build_shortest, choices, used, left[0] if left else None)
+        return Deferred(key, build, True, short)
 
-    def _build_unique(self, choices: list[Shape], used: frozenset[int]) -> Expression:
-        shape = self.shape
-        most = len(choices) if shape.maximum is None else min(shape.maximum, len(choices))
-        if shape.minimum > most:
+    def _build_shortest(self, choices: _Choices, used: frozenset[int], index: int | None) -> Expression:
+        """The shortest item that is left, or the end: so no other sets of items are looked at for a completion."""
+        if index is None:
+            return space(self.values.whitespace) if used else EMPTY_TEXT
+        separator = (comma(self.values.whitespace),) if used else ()
+        following = self._without_repetition(choices, used | {index})
+        return Concatenation((*separator, choices.texts[index], following))
+
+    def _most(self, choices: _Choices) -> int:
+        count = len(choices.texts)
+        return count if self.shape.maximum is None else min(self.shape.maximum, count)
+
+    def _build_unique(self, choices: _Choices, used: frozenset[int]) -> Expression:
+        most = self._most(choices)
+        if self.shape.minimum > most:
             return NOTHING
         options: list[Expression] = []
-        if len(used) >= shape.minimum:
+        if len(used) >= self.shape.minimum:
             options.append(space(self.values.whitespace) if used else EMPTY_TEXT)
         if len(used) < most:
             left = [
-                Concatenation(
-                    (
-                        self.values.shape_text(choice, (self.key, "choice", index)),
-                        self._without_repetition(choices, used | {index}),
-                    )
-                )
-                for index, choice in enumerate(choices)
+                Concatenation((text, self._without_repetition(choices, used | {index})))
+                for index, text in enumerate(choices.texts)
                 if index not in used
             ]
             separator = (comma(self.values.whitespace),) if used else ()
             options.append(Concatenation((*separator, alternation(left))))
         return alternation(options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """How the possible items are written. `plain`: those in printable ASCII, the shortest first."""
+
+    texts: tuple[Expression, ...]
+    plain: tuple[int, ...]
+
+    @staticmethod
+    def of(texts: Iterable[Expression], choices: list[Shape]) -> _Choices:
+        """The items of some scalar shapes."""
+        sizes = [(_plain_size(choice), index) for index, choice in enumerate(choices)]
+        return _Choices(tuple(texts), tuple(index for size, index in sorted(sizes) if size))
+
+
+def _plain_size(choice: Shape) -> int:
+    """The size of a scalar's text; 0 where it takes more than printable ASCII."""
+    if isinstance(choice.strings, Words) and choice.strings.texts:
+        text = next(iter(choice.strings.texts))
+        return len(text) + 2 if text.isascii() and text.isprintable() else 0
+    return 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,53 @@
+"""Arrays of unique items out of a list: each item once, and a known way to the end whatever is left."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sgrt_grammars import (
+    GrammarCompiler,
+    JsonSchema,
+    Limits,
+    UnsatisfiableConstraint,
+    Vocabulary,
+    empty_mask,
+    is_allowed,
+)
+
+BYTES = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [256])
+FEW_STATES = Limits(max_states=100_000, operation_time_s=60.0)
+NAMES = [f"feature/{index}" for index in range(200)]
+
+
+def array(values: list[object], **more: object) -> JsonSchema:
+    schema = {"type": "array", "items": {"enum": values}, "uniqueItems": True, **more}
+    return JsonSchema(text=json.dumps(schema))
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_many_choices_need_no_search(is_native: bool) -> None:
+    size = 200 if is_native else 40
+    compiler = GrammarCompiler(BYTES, FEW_STATES, native=is_native)
+    matcher = compiler.compile(array([*NAMES[:size]], minItems=size - 10)).matcher()
+    for byte in json.dumps(NAMES[: size - 20], separators=(",", ":")).encode()[:-1]:
+        assert matcher.advance(byte)
+    rest = json.loads(b"[0" + bytes(matcher.shortest_completion()))[1:]
+    assert len(rest) == 10
+    assert set(rest) <= set(NAMES[size - 20 : size])
+
+
+def test_what_was_taken_is_masked_where_it_would_be_complete() -> None:
+    matcher = GrammarCompiler(BYTES).compile(array(["ab", "ac", "b", 1, None])).matcher()
+    mask = empty_mask(BYTES.size)
+    for byte in b'["ab","a':
+        assert matcher.advance(byte)
+    matcher.mask(mask)
+    assert [byte for byte in range(256) if is_allowed(mask, byte)] == [ord("c")]
+
+
+@pytest.mark.parametrize("values", [["a", "b"], ["ä", "ö"], [1, 1.0, True]])
+def test_more_items_than_values_are_refused(values: list[object]) -> None:
+    with pytest.raises(UnsatisfiableConstraint):
+        GrammarCompiler(BYTES).compile(array(values, minItems=len(values) + 1))
