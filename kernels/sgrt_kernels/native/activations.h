@@ -62,14 +62,17 @@ struct Activations {
     }
 
     // Quantize one row of `columns` floats.
-    void put(int row, const float* x) {
+    void put(int row, const float* x) { put_groups(row, 0, groups(), x); }
+
+    // Quantize some groups of a row, from group `first_group` on.
+    void put_groups(int row, int first_group, int count, const float* x) {
         if (quantizes) {
             const size_t first = first_cell(row), stride = static_cast<size_t>(width);
-            for (int g = 0; g < groups(); ++g) put_group(first, static_cast<size_t>(g), stride, x + g * kGroup);
+            for (int g = 0; g < count; ++g) put_group(first, static_cast<size_t>(first_group + g), stride, x + g * kGroup);
         }
         if (keeps_floats) {
-            const size_t width_columns = static_cast<size_t>(columns);
-            std::memcpy(floats + static_cast<size_t>(row) * width_columns, x, sizeof(float) * width_columns);
+            float* place = floats + static_cast<size_t>(row) * static_cast<size_t>(columns) + first_group * kGroup;
+            std::memcpy(place, x, sizeof(float) * static_cast<size_t>(count * kGroup));
         }
     }
 

@@ -15,8 +15,8 @@ namespace sgrt {
 
 // Buffers of one step, [tokens] rows each.
 struct StepBuffers {
-    Workspace residual, normed, qkv, attended, partials, hidden, sublayer, rope;
-    Workspace shared;  // the activations that all threads read
+    Workspace residual, normed, qkv, attended, partials, sublayer, rope;
+    Workspace shared, bent;  // the activations that all threads read; the second ones are of the feed-forward block
 };
 
 // A thread's own buffers.

@@ -44,21 +44,29 @@ void multiply_all(ThreadTeam& team, int thread, const PackedMatrix* matrices, in
     }
 }
 
-// emit(token, first row, gate values, up values) for two matrices of one shape.
-template <typename Emit>
+// emit(token, group, 32 values) for `join(gate values, up values)` of two matrices of one shape, whose rows make up
+// whole groups.
+template <typename Join, typename Emit>
 void multiply_pair(ThreadTeam& team, int thread, const PackedMatrix& gate, const PackedMatrix& up, const Activations& a,
-                   Emit emit) {
-    const Shares shares(gate.tiles(), a.rows, team.size());
+                   Join join, Emit emit) {
+    constexpr int kTiles = kGroup / kTileRows;
+    const Shares shares(gate.tiles() / kTiles, a.rows, team.size());
     alignas(64) float gates[kSuperRows * kLanes];
+    alignas(64) float joined[kSuperRows * kGroup];
     for (int share; (share = team.claim(thread, shares.count())) != ThreadTeam::kNone;) {
         const int first = shares.first_token(share), last = shares.last_token(share);
-        for (int tile = shares.first_tile(share); tile < shares.last_tile(share); ++tile) {
-            multiply_tile(gate, tile, a, first, last, [&](int token, int, f32x16 values) {
-                store(gates + (token - first) * kLanes, values);
-            });
-            multiply_tile(up, tile, a, first, last, [&](int token, int row, f32x16 values) {
-                emit(token, row, load(gates + (token - first) * kLanes), values);
-            });
+        for (int group = shares.first_tile(share); group < shares.last_tile(share); ++group) {
+            for (int i = 0; i < kTiles; ++i) {
+                const int tile = group * kTiles + i;
+                multiply_tile(gate, tile, a, first, last, [&](int token, int, f32x16 values) {
+                    store(gates + (token - first) * kLanes, values);
+                });
+                multiply_tile(up, tile, a, first, last, [&](int token, int, f32x16 values) {
+                    store(joined + (token - first) * kGroup + i * kTileRows,
+                          join(load(gates + (token - first) * kLanes), values));
+                });
+            }
+            for (int token = first; token < last; ++token) emit(token, group, joined + (token - first) * kGroup);
         }
     }
 }

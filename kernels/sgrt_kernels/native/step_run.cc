@@ -57,7 +57,6 @@ StepRun::StepRun(Decoder& decoder, const SgrtStep& step)
     query_width_ = static_cast<size_t>(model_.heads) * static_cast<size_t>(model_.head_dim);
     kv_width_ = static_cast<size_t>(model_.kv_heads) * static_cast<size_t>(model_.head_dim);
     qkv_width_ = query_width_ + 2 * kv_width_;
-    intermediate_ = static_cast<size_t>(model_.intermediate);
     int partials = 0;
     for (size_t i = 0; i < decoder.plans_.size(); ++i) {
         decoder.plans_[i].build(step.tokens, step.sequences, step.query_starts, step.context_lengths, step.page_table,
@@ -72,9 +71,9 @@ StepRun::StepRun(Decoder& decoder, const SgrtStep& step)
     qkv_ = buffers.qkv.floats(tokens * qkv_width_);
     attended_ = buffers.attended.floats(tokens * query_width_);
     partials_ = buffers.partials.floats(static_cast<size_t>(partials) * partial_stride(shape_));
-    hidden_rows_ = buffers.hidden.floats(tokens * intermediate_);
+    bent_ = buffers.bent.bytes(Activations::bytes(step.tokens, model_.intermediate));
     rope_ = buffers.rope.floats(tokens * static_cast<size_t>(model_.head_dim) * decoder.ropes_.size());
-    const size_t widest = std::max({hidden_, query_width_, intermediate_});
+    const size_t widest = std::max(hidden_, query_width_);
     const int rows = std::max(step.tokens, step.rows);
     shared_ = buffers.shared.bytes(Activations::bytes(rows, static_cast<int>(widest)));
     // Threads find their own buffers large enough: nothing is allocated, and nothing can fail, inside `run`.
@@ -290,14 +289,16 @@ void StepRun::feed_forward(int thread, int layer) {
             return normed_residual(row, post_norm, weights.mlp_norm, spare);
         });
     const Gate gate = static_cast<Gate>(model_.gate);
-    multiply_pair(team_, thread, as_packed(weights.gate), as_packed(weights.up), normed,
-                  [&](int token, int row, f32x16 gates, f32x16 ups) {
-                      store(hidden_rows_ + static_cast<size_t>(token) * intermediate_ + row, gated(gate, gates, ups));
-                  });
+    Activations bent;
+    bent.quantizes = decoder_.has_quantized_;
+    bent.keeps_floats = decoder_.has_floats_;
+    bent.bind(bent_, step_.tokens, model_.intermediate);
+    // Who computes a group rounds it at once, while it is at hand.
+    multiply_pair(
+        team_, thread, as_packed(weights.gate), as_packed(weights.up), normed,
+        [&](f32x16 gates, f32x16 ups) { return gated(gate, gates, ups); },
+        [&](int token, int group, const float* values) { bent.put_groups(token, group, 1, values); });
     team_.barrier(thread);
-    const Activations bent = prepare(thread, step_.tokens, model_.intermediate, true, [&](int row, float*) {
-        return static_cast<const float*>(hidden_rows_ + static_cast<size_t>(row) * intermediate_);
-    });
     add_output(thread, as_packed(weights.down), bent, nullptr, weights.post_mlp_norm);
 }
 

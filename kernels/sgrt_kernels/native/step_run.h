@@ -44,9 +44,9 @@ class StepRun {
     const SgrtModel& model_;
     const SgrtStep& step_;
     AttentionShape shape_;
-    size_t hidden_, query_width_, kv_width_, qkv_width_, intermediate_;
-    float *residual_, *sublayer_, *qkv_, *attended_, *partials_, *hidden_rows_, *rope_;
-    uint8_t* shared_;
+    size_t hidden_, query_width_, kv_width_, qkv_width_;
+    float *residual_, *sublayer_, *qkv_, *attended_, *partials_, *rope_;
+    uint8_t *shared_, *bent_;
 };
 
 }  // namespace sgrt
