@@ -14,7 +14,7 @@ class Request:
 
     `arrival_s` and `deadline_s` are readings of the engine's monotonic clock. With `score_from` nothing is
     generated: the rows from position `score_from - 1` on (at least 0) give the log-probabilities of the tokens in
-    `score_targets`, a tuple for each row, and of the `score_top` best ones. `is_private`: nobody else uses its
+    `score_targets`, a tuple for each row behind the `score_prefix` given tokens, and of the `score_top` best ones. `is_private`: nobody else uses its
     `cache_salt`, so what it leaves in the cache is of no use once it is over. `plan` is what is known of the requests around it.
     """
 
@@ -30,6 +30,7 @@ class Request:
     cache_salt: str = ""
     is_private: bool = False
     score_from: int | None = None
+    score_prefix: int = 0
     score_targets: tuple[tuple[int, ...], ...] = ()
     score_top: int = 0
     plan: CallPlan | None = None
@@ -37,7 +38,7 @@ class Request:
     @property
     def prefix_tokens(self) -> int:
         """Tokens that are given: the prompt; when scoring, what stands before the scored tokens."""
-        return len(self.prompt) if self.score_from is None else self.score_from
+        return len(self.prompt) if self.score_from is None else self.score_prefix
 
     @property
     def reusable_tokens(self) -> int:
@@ -46,4 +47,4 @@ class Request:
         The position before each wanted logit row has to be computed: the last one for generation, those
         from `score_from - 1` on for scoring.
         """
-        return self.prefix_tokens - 1
+        return (len(self.prompt) if self.score_from is None else self.score_from) - 1

@@ -99,6 +99,7 @@ class Intake:
             cache_salt=self._salt(cache_salt, id),
             is_private=not self.shares_prefixes,
             score_from=len(prefix) + path.first_row,
+            score_prefix=len(prefix),
             score_targets=path.targets,
             score_top=top,
             plan=plan if self.shares_prefixes else None,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from scripted_engine import scripted_engine, tokenizer
 
 import sgrt
+import sgrt.engine.engine as engine_module
 from sgrt.engine.core import EngineCore
 from sgrt.engine.engine import Engine
 from sgrt.engine.loop import EngineLoop
@@ -35,19 +36,27 @@ def rambling(prompt: Sequence[int], output: Sequence[int]) -> Mapping[int, float
 
 
 class Lockstep:
-    """Lets everything on a loop settle before each step of the engine, so that a run has one outcome."""
+    """Lets everything on a loop settle before each step of the engine, so that a run has one outcome.
+
+    Requests arrive by a clock that steps move on by what they cost, as in the plan.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._loop = loop
         self._loops: dict[int, EngineLoop] = {}
+        self.now_s = 0.0
+        cost = sgrt.CostModel()
         step = EngineCore.step
+        monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: self.now_s))
 
         def settled(core: EngineCore, now_s: float) -> bool:
             asyncio.run_coroutine_threadsafe(settle(), loop).result()
             commands = self._loops[id(core)]._commands
             while not commands.empty():
                 commands.get().run()
-            return step(core, now_s)
+            before = core.stats.forward_tokens
+            is_done = step(core, now_s)
+            self.now_s += cost.seconds(passes=1, prompt_tokens=core.stats.forward_tokens - before)
+            return is_done
 
         monkeypatch.setattr(EngineCore, "step", settled)
 

@@ -188,6 +188,7 @@ class Driver:
                 prompt=(*prefix, *path.tokens),
                 max_tokens=0,
                 score_from=len(prefix) + path.first_row,
+                score_prefix=len(prefix),
                 score_targets=path.targets,
             )
             for place, path in enumerate(tree.paths)
