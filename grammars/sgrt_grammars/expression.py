@@ -93,7 +93,7 @@ class SpecialToken:
 class Members:
     """Named members in a fixed order, any but the `required` ones left out: the inside of an object.
 
-    A member is its name and its value; `separator` stands between two, `end` after the last (the empty text if there
+    A member is its name and its value, with `between` in between; `separator` stands between two, `end` after the last (the empty text if there
     is none). `free`, if anything, may take the place of one further member and all that follows, `end` included. The
     names are distinct, and none is the beginning of another. From place `sound_from` on all required members have
     texts over printable ASCII, so that the automaton need not build them to offer what stands before them.
@@ -103,6 +103,7 @@ class Members:
     names: tuple[bytes, ...]
     values: tuple[Expression, ...]
     required: tuple[bool, ...]
+    between: Expression
     separator: Expression
     end: Expression
     free: Expression

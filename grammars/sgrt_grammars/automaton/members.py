@@ -43,7 +43,7 @@ def _member(members: Members, place: int) -> Expression:
         place + 1 >= members.sound_from,
         partial(_shortest, members, place + 1),
     )
-    return Concatenation((Literal(members.names[place]), members.values[place], after))
+    return Concatenation((Literal(members.names[place]), members.between, members.values[place], after))
 
 
 def _after(members: Members, place: int) -> Expression:

@@ -156,7 +156,7 @@ def _members(expression: Members, _: DeferredTable) -> _Written:
     code = [_MEMBER_COUNT(_MEMBERS, len(expression.names), expression.sound_from), bytes(expression.required)]
     for name in expression.names:
         code += (_LENGTH(len(name)), name)
-    operands = (*expression.values, expression.separator, expression.end, expression.free)
+    operands = (*expression.values, expression.between, expression.separator, expression.end, expression.free)
     return b"".join(code), operands
 
 

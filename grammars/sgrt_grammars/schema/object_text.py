@@ -101,15 +101,13 @@ class ObjectText:
         names = [name for name in self._names if self.shape.members[name].value != NEVER]
         is_sound = self._sound_after
         sound_from = sum(not is_sound[index] for index, name in enumerate(self._names) if name in names)
-        between = colon(self.values.whitespace)
         free = self._free_options(Progress(len(self._names), 0, ()))
         return Members(
             key=self.key,
             names=tuple(quoted(name) for name in names),
-            values=tuple(
-                Concatenation((between, self.values.value(self.shape.members[name].value))) for name in names
-            ),
+            values=tuple(self.values.value(self.shape.members[name].value) for name in names),
             required=tuple(name in self.shape.required for name in names),
+            between=colon(self.values.whitespace),
             separator=comma(self.values.whitespace),
             end=space(self.values.whitespace),
             free=alternation(free),

@@ -238,7 +238,8 @@ def _rest_of_members(of: Members, place: int) -> Expression:
     found: list[Expression] = []
     for index in range(place, len(of.names)):
         after = Deferred((of.key, "members", index), partial(_rest_of_members, of, index + 1))
-        found.append(Concatenation((separator, Literal(of.names[index]), of.values[index], after)))
+        name = Concatenation((separator, Literal(of.names[index]), of.between))
+        found.append(Concatenation((name, of.values[index], after)))
         if of.required[index]:
             return Alternation(tuple(found))
     return Alternation((*found, Concatenation((separator, of.free)), end))

@@ -42,7 +42,7 @@ Machine::Machine(Vocabulary given, Limits limits)
                for (int32_t token = 0; token < vocabulary.size; token++)
                    if (vocabulary.length(token)) tokens.push_back(token);
                return tokens;
-           }()),
+           }(), true),
       words((vocabulary.size + 31) / 32),
       limits_(limits) {
     horizon_ = std::max(1, trie.max_depth);

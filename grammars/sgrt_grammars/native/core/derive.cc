@@ -132,7 +132,7 @@ void Machine::first_step(Id id, std::vector<Id>& missing) {
             found = need(n.a);
             break;
         case DEFERRED:
-            found = need(unfold(id));
+            found = is_key_choice(n) ? first_of_keys(n) : need(unfold(id));
             break;
         default:
             break;
@@ -275,7 +275,8 @@ void Machine::derive_step(Id id, int32_t symbol, std::vector<Id>& missing) {
             return;
         }
         case DEFERRED: {
-            const Id target = need(unfold(id));
+            const bool is_byte = symbol < 256 && is_key_choice(n);
+            const Id target = need(is_byte ? key_option(id, uint8_t(symbol)) : unfold(id));
             if (target >= 0) remember(id, symbol, target);
             return;
         }

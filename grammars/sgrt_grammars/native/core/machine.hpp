@@ -173,19 +173,23 @@ public:
     // Members in order (members.cc). Their states are deferred nodes of our own making: `a` is the table's number + 1.
     struct MemberTable {
         std::vector<std::vector<uint8_t>> names;
-        std::vector<Id> values;             // of the members; then the separator, the end and what is free
+        std::vector<Id> values;             // of the members; then what is between name and value, between members, at the end, free
         std::vector<int32_t> by_name;       // places in the order of the names
         std::vector<int32_t> next_required; // from each place on; `size()`: none
         int32_t sound_from = 0;
 
         int32_t size() const { return int32_t(names.size()); }
-        Id separator() const { return values[names.size()]; }
-        Id end() const { return values[names.size() + 1]; }
-        Id free() const { return values[names.size() + 2]; }
+        Id between() const { return values[names.size()]; }
+        Id separator() const { return values[names.size() + 1]; }
+        Id end() const { return values[names.size() + 2]; }
+        Id free() const { return values[names.size() + 3]; }
     };
     Id members(MemberTable table, const uint8_t* required);
     Id unfold_members(Id id);
     Id shortest_members(Id id);
+    bool is_key_choice(const Node& n) const { return n.kind == DEFERRED && n.a && n.b >= 0; }
+    Bits first_of_keys(const Node& n) const;
+    Id key_option(Id id, uint8_t byte);     // of a choice of keys those that go on with `byte`
 
     // Derivatives (derive.cc).
     const std::vector<int32_t>& passes(Id id);
@@ -248,6 +252,7 @@ private:
     Id member_keys(int32_t table, int32_t place);
     Id member_keys(int32_t table, int32_t begin, int32_t end, int32_t depth, int32_t low, int32_t high);
     Id member(int32_t table, int32_t place, int32_t depth);
+    bool is_evident(const MemberTable& table, int32_t place) const;
 
     Id intern(Node& probe, uint64_t hash);
     Id intern_deferred(Node& probe);
@@ -346,7 +351,10 @@ private:
     };
     std::unordered_map<Id, std::unique_ptr<Slices>> slices_;
     Slices& slices(Id body);
-    int64_t bodies_left(Id id, Id body);
+    bool count_bodies(Id body, std::vector<std::vector<int32_t>>& by_count);
+    std::unordered_map<Id, Bits> loops_;
+    const Bits& loops(Id id);
+    bool stays_below(Id id, int32_t at);
     std::vector<std::unique_ptr<NodeMask>> masks_;
     std::vector<Id> stacks_[5];
     std::vector<Id> missing_[5];

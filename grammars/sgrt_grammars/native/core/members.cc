@@ -52,7 +52,8 @@ Id Machine::member(int32_t number, int32_t place, int32_t depth) {
     const MemberTable& table = tables_[size_t(number)];
     const auto& name = table.names[size_t(place)];
     const Id rest = literal(name.data() + depth, int32_t(name.size()) - depth);
-    return concatenation(rest, concatenation(table.values[size_t(place)], after_member(number, place + 1)));
+    const Id value = concatenation(table.values[size_t(place)], after_member(number, place + 1));
+    return concatenation(rest, concatenation(table.between(), value));
 }
 
 // A member that may come at `place`, or what is free there.
@@ -88,7 +89,42 @@ Id Machine::member_keys(int32_t number, int32_t begin, int32_t end, int32_t dept
     probe.low = int64_t(last + 1) << 32 | common;
     probe.high = int64_t(lowest) << 32 | highest;
     const Id rest = intern_deferred(probe);
+    for (int32_t i = first; i <= last && node(rest).alive < 0; i++) {
+        const int32_t place = table.by_name[size_t(i)];
+        if (place >= low && place <= high && is_evident(table, place)) node(rest).alive = 1;
+    }
     return concatenation(literal(name.data() + depth, common - depth), rest);
+}
+
+// Whether a member is known to be possible, and to be followed by something, so that nothing need be tried.
+bool Machine::is_evident(const MemberTable& table, int32_t place) const {
+    if (place + 1 < table.sound_from || !spells_ascii_ || nodes_[size_t(table.values[size_t(place)])]->alive != 1) return false;
+    const auto& name = table.names[size_t(place)];
+    return std::all_of(name.begin(), name.end(), [&](uint8_t byte) { return alphabet.test(byte); });
+}
+
+Bits Machine::first_of_keys(const Node& n) const {
+    const MemberTable& table = tables_[size_t(n.a) - 1];
+    const int32_t end = int32_t(n.low >> 32), depth = int32_t(n.low & 0xFFFFFFFF);
+    const int32_t low = int32_t(n.high >> 32), high = int32_t(n.high & 0xFFFFFFFF);
+    Bits bytes;
+    for (int32_t i = n.b; i < end; i++) {
+        const int32_t place = table.by_name[size_t(i)];
+        if (place >= low && place <= high) bytes.set(table.names[size_t(place)][size_t(depth)]);
+    }
+    return bytes;
+}
+
+Id Machine::key_option(Id id, uint8_t byte) {
+    const Node& n = node(id);
+    const MemberTable& table = tables_[size_t(n.a) - 1];
+    const int32_t end = int32_t(n.low >> 32), depth = int32_t(n.low & 0xFFFFFFFF);
+    auto byte_at = [&](int32_t i) { return table.names[size_t(table.by_name[size_t(i)])][size_t(depth)]; };
+    int32_t start = n.b;
+    while (start < end && byte_at(start) < byte) start++;
+    int32_t stop = start;
+    while (stop < end && byte_at(stop) == byte) stop++;
+    return member_keys(n.a - 1, start, stop, depth, int32_t(n.high >> 32), int32_t(n.high & 0xFFFFFFFF));
 }
 
 Id Machine::unfold_members(Id id) {
@@ -102,14 +138,9 @@ Id Machine::unfold_members(Id id) {
         if (table.next_required[size_t(place)] == table.size()) options.push_back(table.end());
         return alternation(std::move(options));
     }
-    const int32_t end = int32_t(n.low >> 32), depth = int32_t(n.low & 0xFFFFFFFF);
-    const int32_t low = int32_t(n.high >> 32), high = int32_t(n.high & 0xFFFFFFFF);
-    for (int32_t at = n.b; at < end;) {
-        const uint8_t byte = table.names[size_t(table.by_name[size_t(at)])][size_t(depth)];
-        const int32_t start = at;
-        while (at < end && table.names[size_t(table.by_name[size_t(at)])][size_t(depth)] == byte) at++;
-        options.push_back(member_keys(number, start, at, depth, low, high));
-    }
+    const Bits bytes = first_of_keys(n);
+    for (int byte = 0; byte < 256; byte++)
+        if (bytes.test(byte)) options.push_back(key_option(id, uint8_t(byte)));
     return alternation(std::move(options));
 }
 

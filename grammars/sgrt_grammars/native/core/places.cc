@@ -199,7 +199,8 @@ void Walk::step_node(Id id, int32_t tail, uint8_t flags, uint8_t byte, size_t be
     } else if (n.kind == CONCATENATION && ways_of(n.a) <= 1) {
         if (machine.is_alive(id)) step_node(n.a, tails.push(n.b, tail), flags, byte, begin);
     } else if (n.kind == DEFERRED) {
-        step_node(machine.unfold(id), tail, flags, byte, begin);
+        const bool is_choice = machine.is_key_choice(n);
+        step_node(is_choice ? machine.key_option(id, byte) : machine.unfold(id), tail, flags, byte, begin);
     } else if (n.kind == ALTERNATION && !n.has_guard && size_t(n.count) < MAX_PLACES) {
         for (int32_t i = 0; i < n.count; i++)
             if (machine.is_alive(n.parts[i])) step_node(n.parts[i], tail, flags, byte, begin);
@@ -235,7 +236,7 @@ void Walk::add(Id id, int32_t tail, uint8_t flags, size_t begin) {
             if (machine.is_alive(n.parts[i])) add(n.parts[i], tail, flags, begin);
     } else if (n.regular) {
         put({id, tail, text_of(machine, id) ? 0 : -1, flags}, begin);
-    } else if (n.kind == DEFERRED && n.a) {
+    } else if (n.kind == DEFERRED && n.a && !machine.is_key_choice(n)) {
         add(machine.unfold(id), tail, flags, begin);
     } else if (n.kind == ALTERNATION && n.has_guard) {
         const Machine::Stripped& parts = machine.strip(id);

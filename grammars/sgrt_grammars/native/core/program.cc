@@ -159,7 +159,7 @@ Id Machine::build(const uint8_t* program, size_t size, std::vector<Id>& results)
                     const uint8_t* name = reader.bytes(length);
                     table.names.emplace_back(name, name + length);
                 }
-                table.values = popped(stack, size_t(count) + 3);
+                table.values = popped(stack, size_t(count) + 4);
                 result = members(std::move(table), required);
                 break;
             }

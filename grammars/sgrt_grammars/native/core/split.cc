@@ -82,8 +82,25 @@ struct Machine::SplitWalk {
                 ends.insert(target);
                 last_end = target;
             }
+            if (&trie == &m.trie && m.stays_below(target, at) &&
+                !(nullable[depth] && (trie.below[size_t(at)] & following).any())) {
+                take_below(trie, at, target);
+                last_end = target;
+                at = trie.skip[size_t(at)];
+                continue;
+            }
             at++;
         }
+    }
+
+    // All tokens below a node end in the state they begin in.
+    void take_below(const Trie& trie, int32_t at, Id target) {
+        const int32_t last = trie.token_start[size_t(trie.skip[size_t(at)])];
+        for (int32_t i = trie.token_start[size_t(at) + 1]; i < last; i++) {
+            set_bit(out.row, trie.tokens[size_t(i)]);
+            if (keeps_outer) out.outer.emplace_back(trie.tokens[size_t(i)], target);
+        }
+        if (!keeps_outer) ends.insert(target);
     }
 
     // Correct a row that was copied from another head's: where both heads reach one state, nothing differs below.
@@ -223,33 +240,65 @@ bool Machine::split_by_slices(Split& out, const Bits& following) {
     return true;
 }
 
-// How many more bodies a state of the counted walk may begin; -1 where that is not one number.
-int64_t Machine::bodies_left(Id id, Id body) {
-    const Node* n = &node(id);
-    while (n->kind == CONCATENATION) n = &node(n->b);
-    if (n->kind == REPETITION && n->a == body && n->low == 0) return n->high;
-    if (n->kind != ALTERNATION) return -1;
-    const int64_t left = bodies_left(n->parts[0], body);
-    for (int32_t i = 1; i < n->count; i++)
-        if (bodies_left(n->parts[i], body) != left) return -1;
-    return left;
+// The bytes by which a state stays itself.
+const Bits& Machine::loops(Id id) {
+    auto found = loops_.find(id);
+    if (found != loops_.end()) return found->second;
+    Bits bytes;
+    const Bits members = first(id);
+    if (members.count() > FEW_BYTES)
+        for (int byte = 0; byte < 256; byte++)
+            if (members.test(byte) && derive(id, byte) == id) bytes.set(byte);
+    return loops_[id] = bytes;
+}
+
+// Whether a state stays itself whatever is below a node of the whole vocabulary's trie: worth asking where much is.
+bool Machine::stays_below(Id id, int32_t at) {
+    if (trie.skip[size_t(at)] - at < FEW_BYTES) return false;
+    const Bits& inside = loops(id);
+    const Bits& bytes = trie.below[size_t(at)];
+    return (bytes & inside) == bytes;
+}
+
+// Tokens by how many bodies they begin; false if that is not one number for each token. Whatever is no whole body is
+// within one, as long as no state but the first accepts.
+bool Machine::count_bodies(Id body, std::vector<std::vector<int32_t>>& by_count) {
+    if (is_nullable(body)) return false;
+    const Id start = repetition(body, 0, UNBOUNDED);
+    struct State {
+        Id id;
+        size_t whole;
+    };
+    std::vector<State> states(size_t(trie.max_depth) + 1, {start, 0});
+    visited(trie.size);
+    for (int32_t at = 0; at < trie.size;) {
+        const size_t depth = size_t(trie.depth[size_t(at)]);
+        const State from = states[depth - 1];
+        const Id target = derive(from.id, trie.byte[size_t(at)]);
+        if (target == NOTHING_ID || !is_alive(target)) {
+            at = trie.skip[size_t(at)];
+            continue;
+        }
+        if (target != start && is_nullable(target)) return false;
+        states[depth] = {target, from.whole + (target == start)};
+        const size_t begun = states[depth].whole + (target != start);
+        const bool is_alike = target == start && stays_below(start, at);
+        const int32_t below = is_alike ? trie.skip[size_t(at)] : at + 1;
+        for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(below)]; i++) {
+            const int32_t token = trie.tokens[size_t(i)];
+            by_count[is_alike ? begun + size_t(vocabulary.length(token)) - depth : begun].push_back(token);
+        }
+        at = below;
+    }
+    return true;
 }
 
 Machine::Slices& Machine::slices(Id body) {
     auto found = slices_.find(body);
     if (found != slices_.end()) return *found->second;
     auto made = std::make_unique<Slices>();
-    const int64_t top = horizon_ + 1;
-    std::vector<std::vector<int32_t>> by_count(size_t(top) + 1);
-    made->is_simple = !is_nullable(body);
-    Walk walk(*this);
-    if (made->is_simple)
-        walk.run(repetition(body, 0, top), trie, INT64_MAX, [&](int32_t at, Places places) {
-            const int64_t left = bodies_left(walk.whole(places), body);
-            if (left < 0) made->is_simple = false;
-            for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(at) + 1]; i++)
-                if (left >= 0) by_count[size_t(top - left)].push_back(trie.tokens[size_t(i)]);
-        });
+    std::vector<std::vector<int32_t>> by_count(size_t(horizon_) + 2);
+    made->is_simple = count_bodies(body, by_count);
     std::vector<uint32_t> row(size_t(words), 0);
     for (const auto& tokens : by_count) {
         for (int32_t token : tokens) set_bit(row, token);

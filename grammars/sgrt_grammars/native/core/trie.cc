@@ -5,7 +5,7 @@
 
 namespace sgrt {
 
-Trie::Trie(const Vocabulary& vocabulary, std::vector<int32_t> ordered) {
+Trie::Trie(const Vocabulary& vocabulary, std::vector<int32_t> ordered, bool is_summed) {
     auto before = [&](int32_t left, int32_t right) {
         int32_t n = vocabulary.length(left), m = vocabulary.length(right);
         int order = memcmp(vocabulary.text(left), vocabulary.text(right), size_t(std::min(n, m)));
@@ -40,6 +40,16 @@ Trie::Trie(const Vocabulary& vocabulary, std::vector<int32_t> ordered) {
     tokens = std::move(ordered);
     std::fill_n(root_child, 256, -1);
     for (int32_t at = 0; at < size; at = skip[at]) root_child[byte[at]] = at;
+    if (!is_summed) return;
+    below.resize(size_t(size));
+    std::vector<Bits> open_below(size_t(max_depth) + 2);     // by depth: of the siblings behind
+    for (int32_t at = size; at-- > 0;) {
+        const size_t here = size_t(depth[at]);
+        below[at] = open_below[here + 1];
+        open_below[here + 1] = Bits();
+        open_below[here] = open_below[here] | below[at];
+        open_below[here].set(byte[at]);
+    }
 }
 
 }  // namespace sgrt

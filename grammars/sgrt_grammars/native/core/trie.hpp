@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "node.hpp"
+
 namespace sgrt {
 
 struct Vocabulary {
@@ -19,11 +21,12 @@ struct Vocabulary {
 };
 
 struct Trie {
-    Trie(const Vocabulary& vocabulary, std::vector<int32_t> tokens);
+    Trie(const Vocabulary& vocabulary, std::vector<int32_t> tokens, bool is_summed = false);
 
     int32_t size = 0, max_depth = 0;
     std::vector<uint8_t> byte;
     std::vector<int32_t> skip, depth, token_start, tokens;
+    std::vector<Bits> below;            // the bytes of all nodes below each node, if summed
     int32_t root_child[256];            // node of each first byte, -1: none
 
     // Calls found(length, token) for every token that spells the start of symbols[0, count).
