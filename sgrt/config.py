@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal, TypedDict
 
 from sgrt.errors import InvalidRequest
@@ -105,6 +107,22 @@ class EngineSettings(TypedDict, total=False):
     template_limit_s: float | None
     verbose: bool
     checks_integrity: bool
+
+
+def check_setting_names(names: Iterable[str]) -> None:
+    """Every name is one of `EngineSettings`.
+
+    Raises:
+        InvalidRequest: one is not; names it, those that are spelled like it, and all that are known.
+    """
+    known = EngineSettings.__annotations__
+    for name in names:
+        if name not in known:
+            alike = get_close_matches(name, known)
+            meant = f"; did you mean {' or '.join(alike)}?" if alike else "."
+            raise InvalidRequest(
+                f"{name}: an engine has no such setting{meant} Known: {', '.join(known)}", param=name
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

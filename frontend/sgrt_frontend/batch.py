@@ -25,6 +25,9 @@ from sgrt_frontend.totals import NOTHING_USED, added
 R = TypeVar("R")
 
 
+_SHOWN_FAILURES = 3
+
+
 class BatchError(SgrtError):
     """Some items of a batch failed. `states` are those of all items; the first failure is the cause."""
 
@@ -103,9 +106,11 @@ class Batch(Generic[R]):
 def _raise_failures(name: str, states: Sequence[State[Any]]) -> None:
     failed = [(index, state.error) for index, state in enumerate(states) if state.error is not None]
     if failed:
-        index, error = failed[0]
+        shown = [
+            f"item {index}: {type(error).__name__}: {error}" for index, error in failed[:_SHOWN_FAILURES]
+        ]
+        if len(failed) > len(shown):
+            shown.append(f"and {len(failed) - len(shown)} more; `states` of this error has them all")
         raise BatchError(
-            f"{len(failed)} of {len(states)} items of {name} failed; the first is item {index}: "
-            f"{type(error).__name__}: {error}",
-            states=states,
-        ) from error
+            "\n  ".join([f"{len(failed)} of {len(states)} items of {name} failed:", *shown]), states=states
+        ) from failed[0][1]

@@ -225,12 +225,13 @@ def _regex(pattern: str) -> Regex:
         raise InvalidRequest(f"regex: must be a str, not {pattern!r}", param="regex")
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
+        position = (error.pos or 0) if isinstance(error, re.error) else 0
         raise ConstraintError(
             f"regex: {pattern!r} is not a regular expression: {error}",
             param="regex",
-            pointer=f"1:{error.pos or 0}",
-        ) from error
+            pointer=f"1:{position}",
+        ) from None  # the frames below are those of Python's own parser
     return Regex(pattern=pattern)
 
 

@@ -43,11 +43,25 @@ _backend: ContextVar[Backend | None] = ContextVar("sgrt_backend", default=None)
 @contextlib.contextmanager
 def use_backend(backend: Backend) -> Iterator[Backend]:
     """Programs run inside this block, in this thread or task, use `backend` unless they name another."""
-    token = _backend.set(backend)
+    token = _backend.set(checked_backend(backend))
     try:
         yield backend
     finally:
         _backend.reset(token)
+
+
+def checked_backend(backend: Backend) -> Backend:
+    """The backend itself.
+
+    Raises:
+        TypeError: it is something else: the name of a model, say.
+    """
+    is_one = all(callable(getattr(backend, name, None)) for name in ("describe", "encode", "generate"))
+    if is_one and not isinstance(backend, type):
+        return backend
+    shown = repr(backend) if isinstance(backend, str) else f"a {type(backend).__name__}"
+    example = f"sgrt.Engine({backend!r})" if isinstance(backend, str) else 'sgrt.Engine("smollm2")'
+    raise TypeError(f"backend: {shown} is no backend; pass one that runs a model, such as {example}")
 
 
 def backend_of(options: RunOptions) -> Backend:

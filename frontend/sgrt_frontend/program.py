@@ -18,7 +18,7 @@ from sgrt_frontend.errors import InvalidRequest
 from sgrt_frontend.execution import Body, Opened, execute, is_async, nest, open_run, run_sync
 from sgrt_frontend.history import current_history
 from sgrt_frontend.loop import LoopThread
-from sgrt_frontend.options import RunOptions, RunSettings, backend_of
+from sgrt_frontend.options import RunOptions, RunSettings, backend_of, checked_backend
 from sgrt_frontend.planning.plan import PlanOptions, ProgramPlan, opened, plan
 from sgrt_frontend.planning.units import Units
 from sgrt_frontend.run import Run
@@ -88,8 +88,12 @@ class Program(Generic[P, R_co]):
         return self._with(_merged(self._options, settings))
 
     def on(self, backend: Backend) -> Program[P, R_co]:
-        """The program on a backend: `triage.on(engine).run(ticket)`."""
-        return self._with(replace(self._options, backend=backend))
+        """The program on a backend: `triage.on(engine).run(ticket)`.
+
+        Raises:
+            TypeError: it is no backend.
+        """
+        return self._with(replace(self._options, backend=checked_backend(backend)))
 
     def _with(self, options: RunOptions) -> Program[P, R_co]:
         return Program(self._function, options=options, bound=self._bound, receiver=self._receiver)
@@ -318,6 +322,8 @@ def _merged(options: RunOptions, settings: RunSettings) -> RunOptions:
     for name in settings:
         if name not in known:
             raise InvalidRequest(f"{name}: with_options has no such setting", param=name)
+    if settings.get("backend") is not None:
+        checked_backend(settings["backend"])
     sampling: SamplingOptions = options.sampling.copy()
     for key, value in settings.items():
         if key in SamplingOptions.__annotations__ and key != "seed":

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from sgrt_frontend.call import Origin, StopReason, TokenInfo, Usage
-from sgrt_frontend.errors import Cancelled, ProgramError
+from sgrt_frontend.errors import Cancelled, ProgramError, SgrtError
 from sgrt_frontend.source import Source
 
 
@@ -121,6 +121,7 @@ class Slot:
         try:
             return _revealed(self._future.result())
         except BaseException as error:
+            _forget_frames(error)
             raise self._raised(error) from error
 
     async def get(self) -> object:
@@ -132,6 +133,7 @@ class Slot:
         except BaseException as error:
             if not self._future.done():  # the waiting task was cancelled, not the variable
                 raise
+            _forget_frames(error)
             raise self._raised(error) from error
 
     def blame(self) -> ProgramError:
@@ -156,6 +158,14 @@ class Slot:
         if isinstance(error, Cancelled):
             return Cancelled(f"{self.source}: {self._shown}: {error}")
         return self.blame()
+
+
+def _forget_frames(error: BaseException) -> None:
+    """Have a failure shown in a line below the program's own error: what was raised on purpose says all in its
+    message, and it came through frames of the runtime. Any other failure keeps its frames: they say where it lies.
+    """
+    if isinstance(error, SgrtError):
+        error.__traceback__ = None
 
 
 def _seen(future: asyncio.Future[object]) -> None:

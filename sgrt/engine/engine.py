@@ -13,7 +13,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import Self, Unpack
 
-from sgrt.config import EngineConfig, EngineSettings
+from sgrt.config import EngineConfig, EngineSettings, check_setting_names
 from sgrt.engine.completion import Completion
 from sgrt.engine.core import EngineCore
 from sgrt.engine.grammar_queue import GrammarQueue
@@ -48,8 +48,9 @@ class Engine:
 
         Raises:
             ModelError: the model cannot be found, read or run.
-            InvalidRequest: a setting is out of range.
+            InvalidRequest: a setting is unknown or out of range.
         """
+        check_setting_names(settings)
         config = EngineConfig(model=model, **settings)
         self._start(load_parts(config), config)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sgrt.config import EngineConfig, Limits, resolve_limits
+from sgrt.engine.engine import Engine
 from sgrt.errors import InvalidRequest
 
 
@@ -40,3 +41,22 @@ def test_the_pool_holds_the_whole_context_where_pages_do_not_divide_it() -> None
 def test_too_little_memory_for_one_page_is_said() -> None:
     with pytest.raises(InvalidRequest, match="holds no page of 32 tokens"):
         limits(EngineConfig(), available_bytes=1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "contxt",
+            r"contxt: an engine has no such setting; did you mean context_tokens\?.* Known: compute, ",
+        ),
+        ("context_token", "did you mean context_tokens"),
+        ("max_runing", "did you mean max_running"),
+        ("zzz", r"zzz: an engine has no such setting\. Known: compute, kv_cache_dtype"),
+    ],
+)
+def test_an_unknown_setting_is_refused_with_those_that_are_known(name: str, message: str) -> None:
+    settings: dict[str, object] = {name: 1}
+    with pytest.raises(InvalidRequest, match=message) as caught:
+        Engine("nowhere", **settings)  # type: ignore[arg-type]  # wrong on purpose
+    assert caught.value.param == name

@@ -39,7 +39,7 @@ def test_results_come_in_the_order_of_the_items() -> None:
 
 def test_one_failing_item_loses_nothing_of_the_others() -> None:
     program = echo.on(ScriptedBackend(answer))
-    with pytest.raises(BatchError, match="1 of 3 items of echo failed; the first is item 1") as caught:
+    with pytest.raises(BatchError, match=r"1 of 3 items of echo failed:\n  item 1: ") as caught:
         program.map(["a", "bad", "c"])
     assert [state.error is None for state in caught.value.states] == [True, False, True]
     states = program.run_batch([("a",), ("bad",)], raise_errors=False)
