@@ -249,7 +249,8 @@ class Chunk:
 
     `text` is complete characters only and excludes text that may still become a stop string, so
     it can lag behind `token_ids`. The last chunk of an output has `finish`. `cached_tokens` says early what its usage
-    says at the end, for readers that stop before it; None where a backend does not know.
+    says at the end, for readers that stop before it; `queued_s` is how long the output waited to be computed. Both are
+    None where a backend does not know.
     """
 
     index: int = 0
@@ -259,6 +260,7 @@ class Chunk:
     logprobs: tuple[TokenInfo, ...] = ()
     finish: Finish | None = None
     cached_tokens: int | None = None
+    queued_s: float | None = None
 
 
 class Role(Enum):

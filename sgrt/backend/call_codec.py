@@ -131,6 +131,8 @@ def chunk_to_json(chunk: Chunk) -> dict[str, object]:
         }
     if chunk.cached_tokens is not None:
         result["cached_tokens"] = chunk.cached_tokens
+    if chunk.queued_s is not None:
+        result["queued_s"] = chunk.queued_s
     return result
 
 
@@ -152,6 +154,7 @@ def chunk_from_json(value: Mapping[str, Any]) -> Chunk:
             ),
             finish=_finish(value.get("finish")),
             cached_tokens=None if value.get("cached_tokens") is None else int(value["cached_tokens"]),
+            queued_s=None if value.get("queued_s") is None else float(value["queued_s"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BackendError(f"the server sent a chunk that cannot be read: {error}") from error

@@ -139,6 +139,7 @@ class EngineCore:
         if not step.works:
             self._measure()
             return False
+        self._note_starts(step, now_s)
         plan = step.plan()
         self._measure_pages()
         planned = time.perf_counter()
@@ -243,6 +244,12 @@ class EngineCore:
         stats.pages_cached = scheduler.tree.num_pages
         stats.pages_needed = stats.pages_used - scheduler.tree.num_evictable_pages
         stats.peak_pages_needed = max(stats.peak_pages_needed, stats.pages_needed)
+
+    def _note_starts(self, step: Step, now_s: float) -> None:
+        for work in step.works:
+            member = self._members.get(work.sequence)
+            if isinstance(member, Generation) and member.started_s is None:
+                member.started_s = now_s
 
     # -- masks -------------------------------------------------------------------------------------
 

@@ -48,6 +48,7 @@ class Generation:
         "seed",
         "seen",
         "sequence",
+        "started_s",
     )
 
     def __init__(
@@ -68,6 +69,7 @@ class Generation:
         self.allowed = allowed
         self.is_plain = guide is None and is_plain(self.sampling)
         self.finish: Finish | None = None
+        self.started_s: float | None = None
         self.seen = _seen(sequence)
         self._text = text
         self._ends = end_token_ids if guide is not None or not self.sampling.ignore_eos else frozenset()
@@ -144,9 +146,14 @@ class Generation:
             logprobs=tuple(self._infos),
             finish=self.finish,
             cached_tokens=self.sequence.cached_tokens,
+            queued_s=self._queued_s,
         )
         self._tokens, self._origins, self._infos, self._shown = [], [], [], []
         return chunk
+
+    @property
+    def _queued_s(self) -> float | None:
+        return None if self.started_s is None else self.started_s - self.sequence.request.arrival_s
 
     def _append(self, drawn: Drawn) -> None:
         token = drawn.token

@@ -72,6 +72,18 @@ class ServerMetrics:
         self.end_to_end = Histogram(
             "sgrt:e2e_request_latency_seconds", "Seconds of a whole request.", _SECONDS
         )
+        self.queue_time = Histogram(
+            "sgrt:request_queue_time_seconds", "Seconds an output waited to be computed.", _SECONDS
+        )
+        self.prefill_time = Histogram(
+            "sgrt:request_prefill_time_seconds", "Seconds from there to the first token.", _SECONDS
+        )
+        self.decode_time = Histogram(
+            "sgrt:request_decode_time_seconds", "Seconds from the first token to the last.", _SECONDS
+        )
+        self.inference_time = Histogram(
+            "sgrt:request_inference_time_seconds", "Seconds an output was computed.", _SECONDS
+        )
         self.prompt_length = Histogram("sgrt:request_prompt_tokens", "Prompt tokens of a request.", _TOKENS)
         self.output_length = Histogram(
             "sgrt:request_generation_tokens", "Output tokens of an output.", _TOKENS

@@ -18,6 +18,7 @@ class OutputClock:
         self._started = clock()
         self._counts: dict[int, int] = {}  # tokens of the outputs that have not finished
         self._cached: dict[int, int] = {}
+        self._queued_s: dict[int, float] = {}
         self._last: dict[int, float] = {}
         self._first: dict[int, float] = {}
         self._has_prompt = False
@@ -33,6 +34,8 @@ class OutputClock:
         self._counts[index] = self._counts.get(index, 0) + len(chunk.token_ids)
         if chunk.cached_tokens is not None:
             self._cached[index] = chunk.cached_tokens
+        if chunk.queued_s is not None:
+            self._queued_s[index] = chunk.queued_s
         if chunk.token_ids:
             if index in self._last:
                 self._metrics.next_tokens(len(chunk.token_ids), now - self._last[index])
@@ -60,6 +63,7 @@ class OutputClock:
         metrics.success.add(finished_reason=finish.reason.value)
         metrics.output_length.observe(usage.output_tokens)
         metrics.forced_tokens.add(usage.forced_tokens)
+        self._note_phases(index)
         if index in self._first and usage.output_tokens > 1:
             seconds = self._last[index] - self._first[index]
             metrics.per_token.observe(seconds / (usage.output_tokens - 1))
@@ -73,3 +77,14 @@ class OutputClock:
         metrics.cached_tokens.add(usage.cached_tokens)
         metrics.prefix_hits.add(usage.cached_tokens)
         metrics.shared_tokens.add(usage.cached_tokens)
+
+    def _note_phases(self, index: int) -> None:
+        """Where the time of an output went; nothing where the backend does not say when it began."""
+        if index not in self._first or index not in self._queued_s:
+            return
+        metrics, queued_s = self._metrics, self._queued_s[index]
+        first_s, last_s = self._first[index] - self._started, self._last[index] - self._started
+        metrics.queue_time.observe(queued_s)
+        metrics.prefill_time.observe(max(0.0, first_s - queued_s))
+        metrics.decode_time.observe(last_s - first_s)
+        metrics.inference_time.observe(max(0.0, last_s - queued_s))

@@ -19,6 +19,8 @@ from sgrt.server.service import Service
 
 _HEADER_BYTES = 64 * 1024
 _BACKLOG = 2048
+# Longer than clients keep connections: one that we close may have a request on its way in.
+_IDLE_S = 75
 _CLOSING_S = 2  # what connections get to close once nothing is in flight
 
 
@@ -60,6 +62,7 @@ class DrainingServer(uvicorn.Server):
                 access_log=config.log_requests,
                 log_level="info" if config.log_requests else "warning",
                 server_header=False,
+                timeout_keep_alive=_IDLE_S,
                 timeout_graceful_shutdown=_CLOSING_S,
                 h11_max_incomplete_event_size=_HEADER_BYTES,
             )

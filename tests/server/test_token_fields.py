@@ -97,6 +97,18 @@ def test_an_echo_has_alternatives_too() -> None:
         assert "".join(logprobs["tokens"]).startswith("hello")
 
 
+def test_where_the_time_of_an_output_went_is_counted() -> None:
+    with engine_serving(saying("one two three")) as (client, _):
+        client.chat(n=2, temperature=0)
+        phases = {
+            name: metric(client, f"sgrt:request_{name}_time_seconds_sum")
+            for name in ("queue", "prefill", "decode", "inference")
+        }
+        assert metric(client, "sgrt:request_queue_time_seconds_count") == 2
+        assert phases["prefill"] + phases["decode"] == pytest.approx(phases["inference"])
+        assert phases["inference"] > 0 <= phases["queue"]
+
+
 def test_cached_tokens_are_told_when_a_parser_ends_the_stream_early() -> None:
     with engine_serving(saying("one STOP two three four"), tool_format="hermes") as (client, _):
         first = client.chat(tools=[TOOL], stop=["STOP"]).json()["usage"]
