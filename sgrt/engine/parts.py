@@ -182,7 +182,7 @@ def _packed_in_torch(
     except (ValueError, UnsupportedModel) as error:
         _log.warning("running %s on plain torch, in float32: %s, and %s", checkpoint.name, reason, error)
         return None
-    _log.warning("running %s in plain torch, with the same results but slowly: %s", checkpoint.name, reason)
+    _log.warning("running %s in plain torch, by the same definition but slowly: %s", checkpoint.name, reason)
     _use_threads(config)
     return packed
 

@@ -148,5 +148,5 @@ def test_without_a_compiler_the_engine_computes_the_same_and_says_that_it_is_slo
         result = [engine.complete(call)[0].token_ids for call in calls]
     assert result == expected
     assert [record.message for record in caplog.records if "slowly" in record.message] == [
-        "running qwen3-Q8_0 in plain torch, with the same results but slowly: no C++ compiler was found"
+        "running qwen3-Q8_0 in plain torch, by the same definition but slowly: no C++ compiler was found"
     ]
