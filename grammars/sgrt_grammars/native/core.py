@@ -165,8 +165,8 @@ class NativeCursor:
         return NativeCursor(self._core, self._held["cursor_fork"](self.handle))
 
     def mask_at_hand(self, row: TokenMask, remaining: int | None) -> bool:
-        """Fill the row that was filled last, if that is brief; False if the row is to be filled by `mask`."""
-        if row is not self._last_out:
+        """Fill the row, if that is brief; False if it is to be filled by `mask`."""
+        if not (row is self._last_out or self._takes(row)) or (remaining is not None and remaining < 0):
             return False
         limit = -1 if remaining is None else remaining
         code = self._fill(self.handle, self._last_pointer, limit, self._time_s)
@@ -177,13 +177,21 @@ class NativeCursor:
 
     def mask(self, row: TokenMask, remaining: int | None) -> None:
         """Fill `row`."""
-        if not (row.flags.c_contiguous and row.flags.writeable and row.dtype == np.uint32):
+        if not self._takes(row):
             raise ValueError("a mask row must be a writable, contiguous array of uint32")
         if remaining is not None and remaining < 0:
             raise ValueError(f"a budget cannot be negative: {remaining}")
-        self._last_out, self._last_pointer = row, row.ctypes.data
         core, limit = self._core, -1 if remaining is None else remaining
         core.call(core.library.functions["mask"], self.handle, self._last_pointer, limit, given=limit)
+
+    def _takes(self, row: TokenMask) -> bool:
+        """Whether the row can be filled; its address is kept, as the next one is likely to be the same."""
+        flags = row.flags
+        is_fit = flags.c_contiguous and flags.writeable and row.dtype == np.uint32
+        if not is_fit or len(row) != num_mask_words(self._core.vocabulary.size):
+            return False
+        self._last_out, self._last_pointer = row, row.ctypes.data
+        return True
 
     def node_mask(self) -> tuple[int, TokenMask] | None:
         """(id, row) of a mask that depends on no register."""

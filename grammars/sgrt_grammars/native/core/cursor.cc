@@ -42,8 +42,8 @@ bool Cursor::advance(int32_t token) {
     bool is_simple = threads.size() == 1 && length > 0;
     if (is_simple) {    // one alternative and no guard on the way: no need for the text
         Id at = threads[0].node;
-        for (int32_t i = 0; i < length && is_simple; i++) {
-            const Id target = m.derive(at, bytes[i]);
+        for (int32_t i = 0, taken; i < length && is_simple; i += taken) {
+            const Id target = m.derive_text(at, bytes + i, length - i, taken);
             if (target == NOTHING_ID) return false;
             is_simple = !m.node(target).has_guard;
             at = target;

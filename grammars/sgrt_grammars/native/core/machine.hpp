@@ -197,6 +197,7 @@ public:
     const Bits& first(Id id);
     const std::vector<int32_t>& specials(Id id);
     Id derive(Id id, int32_t symbol);
+    Id derive_text(Id id, const uint8_t* bytes, int32_t count, int32_t& taken);
     const Partition& partition(Id id);
 
     // Liveness (liveness.cc).
