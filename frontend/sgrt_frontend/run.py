@@ -172,7 +172,9 @@ class Run:
         """
         if self.is_on_loop and not slot.is_done:
             raise InvalidRequest(
-                f"an async program awaits its variables: write `await s.get({slot.name!r})`", param=slot.name
+                f"an async program awaits its variables: write `await s.get({slot.name!r})`; a program called inside it "
+                "that waits for its own values has to be async as well",
+                param=slot.name,
             )
         return slot.wait()
 

@@ -357,11 +357,13 @@ class Scheduler:
         return -(-sequence.num_wanted // self._limits.page_tokens) - cached // self._limits.page_tokens
 
     def _has_room(self, num_pages: int) -> bool:
-        """Whether `num_pages` fit beside what running prompts still need and a page for each neighbour."""
+        """Whether `num_pages` fit beside what running prompts still need and a page for each that may grow into one."""
+        page_tokens = self._limits.page_tokens
         needed = num_pages
         for other in self._running:
-            missing = -(-other.num_wanted // self._limits.page_tokens) - len(other.pages)
-            needed += max(0, missing) + 1
+            held = max(len(other.pages), -(-other.num_wanted // page_tokens))
+            longest = other.num_prompt_tokens + max(0, other.request.max_tokens - 1)
+            needed += held - len(other.pages) + (longest > held * page_tokens)
         return needed <= self.allocator.num_free + self.tree.num_evictable_pages
 
     def _count_admission(self, sequence: Sequence) -> None:
