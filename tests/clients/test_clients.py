@@ -58,6 +58,7 @@ def urls() -> Iterator[tuple[str, str, str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # installs what it drives
 @pytest.mark.parametrize(
     ("package", "script"),
     [
@@ -97,6 +98,7 @@ def node_environment(package: str) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # installs what it drives
 def test_the_javascript_library_gets_what_it_asks_for(urls: tuple[str, str, str]) -> None:
     home = node_environment("openai@6")
     script = home / "openai_client.mjs"  # Node looks for packages beside the script
@@ -108,6 +110,7 @@ def test_the_javascript_library_gets_what_it_asks_for(urls: tuple[str, str, str]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # installs what it drives
 def test_nothing_that_fits_the_document_is_a_server_error(urls: tuple[str, str, str]) -> None:
     tool = environment("schemathesis").parent / "schemathesis"
     options = ["--checks", "not_a_server_error", "--max-examples", "20", "--phases", "coverage,fuzzing"]
