@@ -277,10 +277,12 @@ class Engine:
         finally:
             self._loop.cancel(job)
 
-    def score_blocking(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
-        """As `score`, for ordinary code."""
+    def score_blocking(
+        self, prefix: Sequence[int], continuations: Sequence[Sequence[int]], *, top: int = 0
+    ) -> list[Score]:
+        """As `score`, for ordinary code; with the `top` best tokens at each place."""
         tree = ScoreTree(continuations)
-        job, mailbox = self._submit_scores(prefix, tree)
+        job, mailbox = self._submit_scores(prefix, tree, top=top)
         try:
             return tree.scores(len(prefix), dict(mailbox.collect()))
         finally:

@@ -32,6 +32,11 @@ class Stream:
         """Chunks as they come."""
         return aiter(self._mailbox)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all outputs have ended, read or not."""
+        return self._mailbox.is_over
+
     def completions(self) -> tuple[Completion, ...]:
         """Wait for the end; one completion per output. Nothing may have been read before."""
         return collect(self._mailbox.collect())

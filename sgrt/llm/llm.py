@@ -7,26 +7,17 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from sgrt.config import ComputeMode, EngineConfig, KvCacheDtype
+from sgrt.config import EngineConfig
 from sgrt.engine.completion import Completion
 from sgrt.engine.engine import Engine
-from sgrt.errors import InvalidRequest
-from sgrt.llm.keywords import check_others, one_of
+from sgrt.errors import ContextOverflow, InvalidRequest
+from sgrt.llm.keywords import check_others, compute_mode, in_their_names, kv_dtype
+from sgrt.llm.llm_tokenizer import LLMTokenizer
 from sgrt.llm.outputs import CompletionOutput, Logprob, RequestOutput
 from sgrt.llm.progress import progress_bar
 from sgrt.llm.sampling_params import SamplingParams
-from sgrt_frontend.call import Call, StopReason
-from sgrt_frontend.call import SamplingParams as CallParams
+from sgrt_frontend.call import Call, Score, StopReason, TokenLogprob
 
-_KV_DTYPES: Mapping[str, KvCacheDtype] = {
-    "auto": "auto",
-    "bfloat16": "bf16",
-    "float32": "float32",
-    "fp8": "fp8_e4m3",
-    "fp8_e4m3": "fp8_e4m3",
-    "int8": "int8",
-}
-_COMPUTE: Mapping[str, ComputeMode] = {"auto": "auto", "float32": "float32"}
 _FINISH_REASONS = {
     StopReason.END_OF_TEXT: "stop",
     StopReason.STOP_STRING: "stop",
@@ -68,22 +59,28 @@ class LLM:
         """
         check_others(others)
         default = EngineConfig()
-        self._engine = Engine.from_config(
-            EngineConfig(
-                model=model,
-                prefix_caching=enable_prefix_caching,
-                context_tokens=max_model_len,
-                max_running=max_num_seqs,
-                step_tokens=max_num_batched_tokens or max(default.step_tokens, max_num_seqs + block_size),
-                memory_fraction=gpu_memory_utilization or default.memory_fraction,
-                page_tokens=block_size,
-                compute=one_of("dtype", dtype, _COMPUTE),
-                kv_cache_dtype=one_of("kv_cache_dtype", kv_cache_dtype, _KV_DTYPES),
-                seed=seed,
-                device=device,
-                threads=threads,
+        if max_num_batched_tokens is None:
+            max_num_batched_tokens = max(default.step_tokens, max_num_seqs + block_size)
+        if gpu_memory_utilization is None:
+            gpu_memory_utilization = default.memory_fraction
+        compute, cache_dtype = compute_mode(dtype, device), kv_dtype(kv_cache_dtype)
+        with in_their_names():
+            self._engine = Engine.from_config(
+                EngineConfig(
+                    model=model,
+                    prefix_caching=enable_prefix_caching,
+                    context_tokens=max_model_len,
+                    max_running=max_num_seqs,
+                    step_tokens=max_num_batched_tokens,
+                    memory_fraction=gpu_memory_utilization,
+                    page_tokens=block_size,
+                    compute=compute,
+                    kv_cache_dtype=cache_dtype,
+                    seed=seed,
+                    device=device,
+                    threads=threads,
+                )
             )
-        )
         self._num_requests = 0
 
     @classmethod
@@ -98,6 +95,10 @@ class LLM:
     def engine(self) -> Engine:
         """The engine behind."""
         return self._engine
+
+    def get_tokenizer(self) -> LLMTokenizer:
+        """The model's tokenizer: `encode`, `decode`, `apply_chat_template`."""
+        return LLMTokenizer(self._engine.parts.tokenizer, self._engine.parts.template)
 
     def generate(
         self,
@@ -181,28 +182,62 @@ class LLM:
             raise InvalidRequest(
                 f"sampling_params: {len(params)} given for {len(prompts)} prompts", param="sampling_params"
             )
-        calls = [self._call(prompt, param) for prompt, param in zip(prompts, params, strict=True)]
-        with ExitStack() as running, progress_bar(len(calls), is_shown=use_tqdm) as bar:
+        calls = [
+            self._call(number, prompt, param)
+            for number, (prompt, param) in enumerate(zip(prompts, params, strict=True))
+        ]
+        with ExitStack() as running:
             streams = [running.enter_context(self._engine.submit(call)) for call in calls]
-            results = []
-            for text, call, param, stream in zip(texts, calls, params, streams, strict=True):
-                completions = stream.completions()
-                bar.advance(sum(len(completion.token_ids) for completion in completions))
-                results.append(self._output(text, call, param, completions))
-        return results
+            if use_tqdm:
+                running.enter_context(progress_bar(streams, self._engine.counters))
+            scored = [
+                self._prompt_scores(call.prompt, param) for call, param in zip(calls, params, strict=True)
+            ]
+            return [
+                self._output(text, call, param, stream.completions(), scores)
+                for text, call, param, stream, scores in zip(
+                    texts, calls, params, streams, scored, strict=True
+                )
+            ]
 
-    def _call(self, prompt: tuple[int, ...], param: SamplingParams) -> Call:
+    def _prompt_scores(self, prompt: tuple[int, ...], param: SamplingParams) -> Score | None:
+        """The log-probabilities of the prompt's tokens but the first, where they are asked for."""
+        if param.prompt_logprobs is None or len(prompt) < 2:
+            return None
+        (score,) = self._engine.score_blocking(prompt[:1], [prompt[1:]], top=param.prompt_logprobs)
+        return score
+
+    def _call(self, number: int, prompt: tuple[int, ...], param: SamplingParams) -> Call:
         room = self._engine.parts.limits.request_tokens - len(prompt)
         constraint = param.constraint
         if param.structured_outputs is not None:
             constraint = param.structured_outputs.constraint()
         if room < 1:
-            # The engine's own refusal says both lengths.
-            return Call(prompt=prompt, sampling=CallParams(max_tokens=1))
+            asked = "" if param.max_tokens is None else f" and max_tokens asks for {param.max_tokens}"
+            raise ContextOverflow(
+                f"prompts: prompt {number} has {len(prompt)} tokens{asked}, but {self._most()}",
+                param="prompts",
+            )
         return Call(prompt=prompt, sampling=param.for_call(room=room), constraint=constraint)
 
+    def _most(self) -> str:
+        """What bounds a request, and the keyword that does."""
+        limits = self._engine.parts.limits
+        if limits.pool_tokens < limits.context_tokens:
+            return (
+                f"the cache of keys and values holds {limits.pool_tokens} tokens: shorten the prompt, or raise "
+                "gpu_memory_utilization"
+            )
+        advice = "" if self._engine.config.context_tokens is None else ", or raise max_model_len"
+        return f"the context holds {limits.context_tokens} tokens: shorten the prompt{advice}"
+
     def _output(
-        self, text: str | None, call: Call, param: SamplingParams, completions: Sequence[Completion]
+        self,
+        text: str | None,
+        call: Call,
+        param: SamplingParams,
+        completions: Sequence[Completion],
+        scores: Score | None,
     ) -> RequestOutput:
         self._num_requests += 1
         return RequestOutput(
@@ -211,6 +246,9 @@ class LLM:
             prompt_token_ids=list(call.prompt),
             outputs=[self._completion(completion, param) for completion in completions],
             num_cached_tokens=completions[0].finish.usage.cached_tokens,
+            prompt_logprobs=None
+            if param.prompt_logprobs is None
+            else self._prompt_logprobs(call.prompt, scores),
         )
 
     def _completion(self, completion: Completion, param: SamplingParams) -> CompletionOutput:
@@ -230,21 +268,34 @@ class LLM:
         )
 
     def _logprobs(self, completion: Completion) -> list[dict[int, Logprob]]:
+        return [self._position(info.chosen, info.top) for info in completion.logprobs]
+
+    def _prompt_logprobs(
+        self, prompt: tuple[int, ...], scores: Score | None
+    ) -> list[dict[int, Logprob] | None]:
+        """One entry a token of the prompt; nothing precedes the first one."""
+        if scores is None:
+            return [None] * len(prompt)
+        tops = scores.top or ((),) * len(scores.logprobs)
+        return [
+            None,
+            *(
+                self._position(TokenLogprob(token_id=token, logprob=logprob), top)
+                for token, logprob, top in zip(prompt[1:], scores.logprobs, tops, strict=True)
+            ),
+        ]
+
+    def _position(self, chosen: TokenLogprob, top: Sequence[TokenLogprob]) -> dict[int, Logprob]:
         decode = self._engine.parts.tokenizer.decode
-        positions = []
-        for info in completion.logprobs:
-            ranks = {entry.token_id: rank for rank, entry in enumerate(info.top, 1)}
-            positions.append(
-                {
-                    entry.token_id: Logprob(
-                        logprob=entry.logprob,
-                        rank=ranks.get(entry.token_id),
-                        decoded_token=decode([entry.token_id], skip_special=False),
-                    )
-                    for entry in (*info.top, info.chosen)
-                }
+        ranks = {entry.token_id: rank for rank, entry in enumerate(top, 1)}
+        return {
+            entry.token_id: Logprob(
+                logprob=entry.logprob,
+                rank=ranks.get(entry.token_id),
+                decoded_token=decode([entry.token_id], skip_special=False),
             )
-        return positions
+            for entry in (*top, chosen)
+        }
 
 
 def _is_tokens(prompt: object) -> bool:

@@ -29,11 +29,16 @@ class CompletionOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOutput:
-    """A prompt and its outputs."""
+    """A prompt and its outputs.
+
+    `prompt_logprobs` has an entry per token of the prompt where they were asked for: None for the first, which nothing
+    precedes, else the token itself and the best ones.
+    """
 
     request_id: str
     prompt: str | None
     prompt_token_ids: list[int]
     outputs: list[CompletionOutput] = field(default_factory=list)
     num_cached_tokens: int = 0
+    prompt_logprobs: list[dict[int, Logprob] | None] | None = None
     finished: bool = True

@@ -1,10 +1,13 @@
-"""A progress bar over the prompts of a batch."""
+"""A progress bar over the prompts of a batch, in the order in which they end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -14,31 +17,40 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from sgrt.engine.stats import EngineStats
+from sgrt.engine.stream import Stream
 
-class Bar:
-    """Counts finished prompts and tokens."""
+_PERIOD_S = 0.1
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress = progress
-        self._task = progress.add_task("prompts", total=total, rate="") if progress is not None else None
-        self._tokens = 0
 
-    def advance(self, tokens: int) -> None:
-        """One prompt is done, with this many output tokens."""
-        self._tokens += tokens
-        if self._progress is not None and self._task is not None:
-            task = self._progress.tasks[0]
-            seconds = task.elapsed or 0.0
-            rate = f"{self._tokens / seconds:.0f} tokens/s" if seconds else ""
-            self._progress.update(self._task, advance=1, rate=rate)
+class Reached(NamedTuple):
+    """How far a batch is."""
+
+    prompts: int  # that have ended
+    tokens: int  # of output since the batch began, of prompts that still run too
+
+
+class Watch:
+    """Looks at a batch from outside: nothing that runs is woken or slowed by it."""
+
+    def __init__(self, streams: Sequence[Stream], counters: EngineStats) -> None:
+        self._streams = streams
+        self._counters = counters
+        self._tokens_before = counters.output_tokens
+
+    def look(self) -> Reached:
+        """How far it is now."""
+        return Reached(
+            prompts=sum(stream.is_over for stream in self._streams),
+            tokens=self._counters.output_tokens - self._tokens_before,
+        )
 
 
 @contextmanager
-def progress_bar(total: int, *, is_shown: bool) -> Iterator[Bar]:
-    """A bar for `total` prompts; it shows nothing unless `is_shown`, and is gone at the end."""
-    if not is_shown:
-        yield Bar(None, total)
-        return
+def progress_bar(
+    streams: Sequence[Stream], counters: EngineStats, *, console: Console | None = None
+) -> Iterator[None]:
+    """A bar on the terminal over the prompts of `streams`, gone at the end."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -47,5 +59,23 @@ def progress_bar(total: int, *, is_shown: bool) -> Iterator[Bar]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[rate]}"),
     )
-    with Progress(*columns, transient=True) as progress:
-        yield Bar(progress, total)
+    watch, is_over = Watch(streams, counters), threading.Event()
+    with Progress(*columns, transient=True, console=console) as progress:
+        thread = threading.Thread(
+            target=_follow, args=(progress, watch, len(streams), is_over), name="sgrt-progress", daemon=True
+        )
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+
+def _follow(progress: Progress, watch: Watch, total: int, is_over: threading.Event) -> None:
+    task = progress.add_task("prompts", total=total, rate="")
+    while not is_over.wait(_PERIOD_S):
+        reached = watch.look()
+        seconds = progress.tasks[0].elapsed or 0.0
+        rate = f"{reached.tokens} tokens, {reached.tokens / seconds:.0f}/s" if seconds else ""
+        progress.update(task, completed=reached.prompts, rate=rate)

@@ -26,7 +26,7 @@ class SamplingParams:
 
     `constraint` takes any constraint of `sgrt_grammars`. Presence and frequency penalties count generated
     tokens, the repetition penalty those of the prompt as well. `logprobs=k` returns the k best of the model's own
-    distribution. A request whose `max_tokens` exceed the context ends where the context does.
+    distribution, `prompt_logprobs=k` those of the prompt's tokens. `bad_words` is refused. A request whose `max_tokens` exceed the context ends where the context does.
     """
 
     n: int = 1
@@ -46,6 +46,8 @@ class SamplingParams:
     include_stop_str_in_output: bool = False
     ignore_eos: bool = False
     logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    bad_words: Sequence[str] | None = None
     skip_special_tokens: Literal[True] = True
     detokenize: Literal[True] = True
     structured_outputs: StructuredOutputsParams | None = None
@@ -58,6 +60,16 @@ class SamplingParams:
             )
         if self.structured_outputs is not None and self.constraint is not None:
             raise InvalidRequest("constraint: give either it or structured_outputs", param="constraint")
+        if self.bad_words:
+            raise InvalidRequest(
+                "bad_words: is not supported; forbid tokens with logit_bias={token: -100}, or say what is allowed with "
+                "structured_outputs=StructuredOutputsParams(regex=...)",
+                param="bad_words",
+            )
+        if self.prompt_logprobs is not None and self.prompt_logprobs < 0:
+            raise InvalidRequest(
+                f"prompt_logprobs: must be at least 0, not {self.prompt_logprobs}", param="prompt_logprobs"
+            )
         self.for_call(room=self.max_tokens or 0)
 
     def for_call(self, *, room: int) -> CallParams:

@@ -11,6 +11,10 @@ from tiny_models import TINY_MODELS, write_folder
 
 from sgrt.errors import ContextOverflow, InvalidRequest
 from sgrt.llm import LLM, SamplingParams, StructuredOutputsParams
+from sgrt.llm.keywords import check_others, compute_mode
+from sgrt.llm.progress import Watch
+from sgrt_frontend.call import Call
+from sgrt_frontend.call import SamplingParams as CallParams
 from sgrt_grammars.constraint import Choice
 
 
@@ -127,14 +131,128 @@ def test_a_progress_bar_leaves_nothing_behind(capsys: pytest.CaptureFixture[str]
     ("keywords", "message"),
     [
         ({"tensor_parallel_size": 2}, "tensor_parallel_size: only 1 is supported"),
-        ({"speculative_model": "x"}, "speculative_model: LLM does not know this keyword"),
-        ({"dtype": "float8"}, "dtype: must be one of auto, float32"),
-        ({"max_num_seqs": 0}, "max_running"),
+        ({"speculative_mode": "x"}, "speculative_mode: LLM does not know this keyword"),
+        ({"dtype": "float8"}, "dtype: must be one of auto, float, float32"),
+        ({"dtype": "half"}, "dtype: 'half' cannot be had on cpu; \"auto\" computes"),
+        ({"dtype": "bfloat16"}, "dtype: 'bfloat16' cannot be had on cpu"),
+        ({"dtype": "float16", "device": "cuda"}, "dtype: 'float16' cannot be had on cuda"),
+        ({"max_num_seqs": 0}, "^max_num_seqs: must be at least 1"),
+        ({"max_model_len": 1}, "^max_model_len: must be at least 2"),
+        ({"block_size": 0}, "^block_size: must lie in"),
+        ({"gpu_memory_utilization": 0.0}, "^gpu_memory_utilization: must lie in"),
+        (
+            {"max_num_batched_tokens": 0},
+            "^max_num_batched_tokens: must be at least max_num_seqs . block_size = 96",
+        ),
+        ({"task": "embed"}, "task: only 'auto' or 'generate'"),
+        ({"revision": "main"}, "revision: only None is supported"),
+        (
+            {"max_model_length": 5},
+            "max_model_length: LLM does not know this keyword .did you mean max_model_len",
+        ),
     ],
 )
 def test_unsupported_keywords_are_refused_by_name(keywords: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
         LLM(model="nowhere", **keywords)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_arguments_that_ask_for_nothing_are_taken() -> None:
+    check_others(
+        {
+            "revision": None,
+            "tokenizer_revision": None,
+            "task": "generate",
+            "runner": "auto",
+            "download_dir": "somewhere",
+            "disable_log_requests": True,
+            "max_logprobs": 20,
+            "quantization": None,
+            "rope_scaling": None,
+            "hf_overrides": {},
+            "cpu_offload_gb": 0,
+            "tensor_parallel_size": 1,
+        }
+    )
+    assert (compute_mode("auto", "cpu"), compute_mode("float", "cpu")) == ("auto", "float32")
+    assert compute_mode("bfloat16", "cuda:0") == "auto"
+
+
+def test_a_prompt_that_is_too_long_is_told_with_the_keywords_of_llm() -> None:
+    engine = scripted_engine(saying("x"), settings={"context_tokens": 512})
+    with LLM.from_engine(engine) as llm:
+        message = "prompt 1 has 601 tokens and max_tokens asks for 16, but the context holds 512 tokens.*raise max_model_len"
+        with pytest.raises(ContextOverflow, match=message):
+            llm.generate([[5], [5] * 601], use_tqdm=False)
+    own = r"the context holds 64 tokens: shorten the prompt$"  # the model's: nothing raises it
+    for engine, message in (
+        (scripted_engine(saying("x"), context_tokens=64), own),
+        (scripted_engine(saying("x"), num_pages=2), r"holds 64 tokens.*raise gpu_memory_utilization"),
+    ):
+        with LLM.from_engine(engine) as llm, pytest.raises(ContextOverflow, match=message):
+            llm.generate([[5] * 65], SamplingParams(max_tokens=None), use_tqdm=False)
+
+
+def test_the_tokens_of_a_prompt_may_be_scored(tmp_path: Path) -> None:
+    folder = write_folder(TINY_MODELS["llama"], tmp_path / "tiny")
+    with LLM(model=str(folder), max_model_len=64, max_num_seqs=4, dtype="float32") as llm:
+        params = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=2)
+        plain, short = SamplingParams(max_tokens=1), SamplingParams(max_tokens=1, prompt_logprobs=0)
+        prompt = llm.get_tokenizer().encode("one two")
+        scored, none, one = llm.generate([prompt, prompt, [7]], [params, plain, short], use_tqdm=False)
+        assert none.prompt_logprobs is None
+        assert one.prompt_logprobs == [None]
+        assert scored.prompt_logprobs is not None and len(scored.prompt_logprobs) == len(prompt)
+        assert scored.prompt_logprobs[0] is None
+        (expected,) = llm.engine.score_blocking(prompt[:1], [prompt[1:]])
+        for token, logprob, place in zip(
+            prompt[1:], expected.logprobs, scored.prompt_logprobs[1:], strict=True
+        ):
+            assert place is not None and 2 <= len(place) <= 3
+            assert place[token].logprob == pytest.approx(logprob, abs=1e-5)
+            assert {entry.rank for entry in place.values()} >= {1, 2}
+    with pytest.raises(InvalidRequest, match="prompt_logprobs: must be at least 0"):
+        SamplingParams(prompt_logprobs=-1)
+
+
+def test_bad_words_are_refused_with_what_to_do() -> None:
+    assert SamplingParams(bad_words=[]).bad_words == []
+    with pytest.raises(InvalidRequest, match="bad_words: is not supported; forbid tokens with logit_bias"):
+        SamplingParams(bad_words=["damn"])
+
+
+def test_the_tokenizer_has_the_methods_that_scripts_use() -> None:
+    with LLM.from_engine(scripted_engine(saying("hello"))) as llm:
+        tokens = llm.get_tokenizer()
+        ids = tokens.encode("hello")
+        assert (tokens.decode(ids), tokens.decode(ids[0])) == ("hello", tokens.decode(ids[:1]))
+        chat = [{"role": "user", "content": "hi"}]
+        rendered = tokens.apply_chat_template(chat, add_generation_prompt=True)
+        text = tokens.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+        assert isinstance(text, str) and tokens.encode(text) == rendered
+        (answered,) = llm.chat(chat, SamplingParams(max_tokens=1), use_tqdm=False)
+        assert answered.prompt_token_ids == rendered
+        assert tokens.eos_token_id == END
+        assert len(tokens) == tokens.vocab_size == tokenizer().size
+        assert tokens.decode([END]) != tokens.decode([END], skip_special_tokens=True) == ""
+
+
+def test_progress_counts_prompts_as_they_end_and_tokens_as_they_come() -> None:
+    def script(prompt: Sequence[int], output: Sequence[int]) -> Mapping[int, float]:
+        return {END if len(prompt) == 1 else 65: 20.0}
+
+    engine = scripted_engine(script, settings={"checks_integrity": False})
+    with engine:
+        calls = [Call(prompt=(5,) * length, sampling=CallParams(max_tokens=4000)) for length in (2, 1)]
+        streams = [engine.submit(call) for call in calls]
+        watch = Watch(streams, engine.counters)
+        streams[1].completions()  # the second ends at once, the first goes on
+        assert watch.look().prompts == 1
+        for count, _ in enumerate(streams[0]):
+            if count == 5:
+                assert watch.look().tokens >= 5
+                streams[0].cancel()
+        assert watch.look().prompts == 2
 
 
 def test_a_folder_of_weights_runs_from_the_constructor(tmp_path: Path) -> None:
