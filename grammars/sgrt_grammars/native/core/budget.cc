@@ -162,10 +162,12 @@ struct Cursor::CaptureCosts {
         return !is_known || std::binary_search(colliding.begin(), colliding.end(), token);
     }
 
-    uint32_t of_target(Id target, uint32_t cost, uint8_t uses) {
-        if (!thread.registers || !(uses & USES_NEW_CAPTURE)) return cost;
+    // `token`: one that leads there, -1 where it opens no scope. Only with it is a scope that it opens known.
+    uint32_t of_target(Id target, uint32_t cost, uint8_t uses, int32_t token) {
+        if (!(uses & USES_NEW_CAPTURE)) return cost;
         auto found = by_target.find(target);
         if (found != by_target.end()) return found->second;
+        if (!thread.registers && token >= 0) return by_target[target] = cursor.cost_after(token);
         std::vector<int32_t> symbols;
         const bool is_found = cursor.machine->find_completion({target, thread.registers}, cursor.text, symbols);
         return by_target[target] = is_found ? cursor.machine->cost_of(symbols) : NO_COST;
@@ -182,7 +184,7 @@ static bool records(const NodeMask& mask, int32_t token) {
 void Cursor::filter(const Thread& thread, NodeMask& mask, uint32_t remaining, std::vector<uint32_t>& row) {
     Machine& m = *machine;
     m.ensure_costs(thread.node, mask);
-    const bool is_checked = mask.uses_registers && (thread.registers || !mask.multiple.empty());
+    const bool is_checked = mask.uses_registers;
     if (mask.highest_cost < remaining && !is_checked) return;
     std::vector<uint32_t> kept(row.size(), 0);
     CaptureCosts costs(*this, thread);
@@ -190,14 +192,15 @@ void Cursor::filter(const Thread& thread, NodeMask& mask, uint32_t remaining, st
         const int32_t token = mask.tokens[i];
         if (!has_bit(row, token)) continue;
         const bool is_exact = is_checked && mask.uses[i] && (records(mask, token) || costs.is_exact(token));
-        const uint32_t cost = is_exact ? cost_after(token) : costs.of_target(mask.targets[i], mask.costs[i], mask.uses[i]);
+        const uint32_t cost =
+            is_exact ? cost_after(token) : costs.of_target(mask.targets[i], mask.costs[i], mask.uses[i], token);
         if (cost < remaining) set_bit(kept, token);
     }
     for (DensePart& part : mask.dense) {
         std::vector<uint8_t> fits(part.costs.size() + 1, 0), uses(part.costs.size() + 1, 0);
         for (size_t i = 0; i < part.costs.size(); i++) {
             const Id target = part.uses[i] & USES_NEW_CAPTURE ? m.concatenation(part.split->ends[i], part.tail) : 0;
-            fits[i + 1] = costs.of_target(target, part.costs[i], part.uses[i]) < remaining;
+            fits[i + 1] = costs.of_target(target, part.costs[i], part.uses[i], -1) < remaining;
             uses[i + 1] = is_checked && part.uses[i];
         }
         keep_dense(part, fits, uses, costs, remaining, row, kept);
