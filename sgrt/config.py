@@ -136,12 +136,20 @@ class Limits:
     step_tokens: int
     max_draft_tokens: int
     aging_s: float = 10.0
+    model_context_tokens: int | None = (
+        None  # the model's own, where it is known: how far a context can be raised
+    )
     num_tail_pages: int = 0  # exact pages beside `num_pages` sealed ones; 0: pages are not sealed
 
     @property
     def pool_tokens(self) -> int:
         """Tokens whose keys and values fit the pool."""
         return self.num_pages * self.page_tokens
+
+    @property
+    def can_raise_context(self) -> bool:
+        """Whether the model's context is longer than the one that is set."""
+        return self.model_context_tokens is not None and self.context_tokens < self.model_context_tokens
 
     @property
     def request_tokens(self) -> int:
@@ -202,6 +210,7 @@ def resolve_limits(
         step_tokens=config.step_tokens,
         max_draft_tokens=config.max_draft_tokens,
         aging_s=config.aging_s,
+        model_context_tokens=model_context_tokens,
         num_tail_pages=tails,
     )
 

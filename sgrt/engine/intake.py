@@ -165,9 +165,11 @@ class Intake:
             f" and {output_tokens} are to follow" if output_tokens else ""
         )
         if total > self.limits.context_tokens:
+            most = self.limits.model_context_tokens
+            advice = f", or raise context_tokens (to {most} at most)" if self.limits.can_raise_context else ""
             raise ContextOverflow(
-                f"{asked}, but the context holds {self.limits.context_tokens} tokens; shorten the prompt, "
-                "lower max_tokens or raise context_tokens",
+                f"{asked}, but the context holds {self.limits.context_tokens} tokens; shorten the prompt or lower "
+                f"max_tokens{advice}",
                 param="prompt",
             )
         if total - min(1, output_tokens) > self.limits.pool_tokens:

@@ -228,7 +228,8 @@ class LLM:
                 f"the cache of keys and values holds {limits.pool_tokens} tokens: shorten the prompt, or raise "
                 "gpu_memory_utilization"
             )
-        advice = "" if self._engine.config.context_tokens is None else ", or raise max_model_len"
+        most = limits.model_context_tokens
+        advice = f", or raise max_model_len (to {most} at most)" if limits.can_raise_context else ""
         return f"the context holds {limits.context_tokens} tokens: shorten the prompt{advice}"
 
     def _output(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from scripted_engine import saying, scripted_engine
 
 from sgrt.config import EngineConfig, Limits, resolve_limits
 from sgrt.engine.engine import Engine
-from sgrt.errors import InvalidRequest
+from sgrt.errors import ContextOverflow, InvalidRequest
+from sgrt_frontend.call import Call, SamplingParams
 
 
 def limits(config: EngineConfig, *, available_bytes: int = 1 << 34) -> Limits:
@@ -60,3 +62,15 @@ def test_an_unknown_setting_is_refused_with_those_that_are_known(name: str, mess
     with pytest.raises(InvalidRequest, match=message) as caught:
         Engine("nowhere", **settings)  # type: ignore[arg-type]  # wrong on purpose
     assert caught.value.param == name
+
+
+def test_a_context_is_advised_to_be_raised_only_where_it_can_be() -> None:
+    call = Call(prompt=(5,) * 70, sampling=SamplingParams(max_tokens=1))
+    own = scripted_engine(saying("x"), context_tokens=64)
+    lowered = scripted_engine(saying("x"), context_tokens=128, settings={"context_tokens": 64})
+    for engine, advice in (
+        (own, r"holds 64 tokens; shorten the prompt or lower max_tokens$"),
+        (lowered, r"or raise context_tokens \(to 128 at most\)$"),
+    ):
+        with engine, pytest.raises(ContextOverflow, match=advice):
+            engine.complete(call)

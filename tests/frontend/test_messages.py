@@ -95,3 +95,14 @@ def test_a_batch_shows_how_many_failed_and_the_first_few(count: int) -> None:
     assert lines[4:] == (
         [f"  and {count - 3} more; `states` of this error has them all"] if count > 3 else []
     )
+
+
+def test_a_name_that_is_used_again_holds_the_newest_value_and_the_trace_keeps_both() -> None:
+    @sgrt.function
+    def twice(s: sgrt.State) -> None:
+        s += "a" + sgrt.gen("v", max_tokens=1)
+        s += "b" + sgrt.gen("v", max_tokens=1)
+
+    state = twice.on(ScriptedBackend(["x", "y"])).run()
+    assert state["v"] == "y"
+    assert len(state.trace.calls) == 2
