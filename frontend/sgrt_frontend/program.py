@@ -322,8 +322,8 @@ def _merged(options: RunOptions, settings: RunSettings) -> RunOptions:
     for name in settings:
         if name not in known:
             raise InvalidRequest(f"{name}: with_options has no such setting", param=name)
-    if settings.get("backend") is not None:
-        checked_backend(settings["backend"])
+    if (backend := settings.get("backend")) is not None:
+        checked_backend(backend)
     sampling: SamplingOptions = options.sampling.copy()
     for key, value in settings.items():
         if key in SamplingOptions.__annotations__ and key != "seed":

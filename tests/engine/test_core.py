@@ -179,7 +179,9 @@ def test_a_text_is_scored_like_it_is_generated() -> None:
     scores = scored.scores
     assert list(scores[0].logprobs) == pytest.approx(generated)
     assert list(scores[1].logprobs) == pytest.approx(generated[:3])
-    assert scorer.core.stats.forward_tokens == len(PROMPT) + 9, "the shorter text is a beginning of the longer"
+    assert scorer.core.stats.forward_tokens == len(PROMPT) + 9, (
+        "the shorter text is a beginning of the longer"
+    )
 
 
 def test_scoring_shares_the_prefix() -> None:
