@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sgrt.cache.radix import PrefixHandle, RadixTree
+from sgrt.cache.prefix_handle import PrefixHandle
+from sgrt.cache.radix import RadixTree
 from sgrt.engine.sequence import Sequence
 
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sgrt.cache.allocator import PageAllocator
-from sgrt.cache.radix import PrefixHandle, RadixTree
+from sgrt.cache.prefix_handle import PrefixHandle
+from sgrt.cache.radix import RadixTree
 from sgrt.config import Limits
 from sgrt.engine.keeping import KeptPrefixes
 from sgrt.engine.sequence import Sequence

@@ -11,7 +11,8 @@ from __future__ import annotations
 from bisect import insort
 from dataclasses import dataclass, field
 
-from sgrt.cache.radix import PrefixHandle, common_prefix_tokens
+from sgrt.cache.prefix_handle import PrefixHandle
+from sgrt.cache.radix import common_prefix_tokens
 from sgrt.config import Limits
 from sgrt.engine.page_book import PageBook
 from sgrt.engine.plan import PageCopy, Plan, Span

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from sgrt.cache.radix import TOKEN_BYTES, PrefixHandle, pack_tokens
+from sgrt.cache.prefix_handle import PrefixHandle
+from sgrt.cache.radix import TOKEN_BYTES, pack_tokens
 from sgrt.request import Request
 
 

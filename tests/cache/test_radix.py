@@ -12,7 +12,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from token_pool import TokenPool
 
 from sgrt.cache.allocator import PageAllocator
-from sgrt.cache.radix import PrefixHandle, RadixTree, common_prefix_tokens, pack_tokens
+from sgrt.cache.prefix_handle import PrefixHandle
+from sgrt.cache.radix import RadixTree, common_prefix_tokens, pack_tokens
 
 
 @pytest.mark.parametrize(

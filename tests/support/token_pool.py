@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sgrt.cache.allocator import PageAllocator
-from sgrt.cache.radix import PrefixHandle, RadixTree, pack_tokens
+from sgrt.cache.prefix_handle import PrefixHandle
+from sgrt.cache.radix import RadixTree, pack_tokens
 
 
 class TokenPool:
