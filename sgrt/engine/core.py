@@ -14,7 +14,7 @@ from sgrt.engine.drawing import Drawing, Member
 from sgrt.engine.generation import Drawn, Generation
 from sgrt.engine.guide import Grammar, Guide, Spellings, TokenMasks
 from sgrt.engine.job import GenerateJob, Job, ScoreJob
-from sgrt.engine.job_failure import JobFailure
+from sgrt.engine.job_failure import JobFailure, guarded
 from sgrt.engine.runner import Runner
 from sgrt.engine.sampling import full_mask, mask_of, seed_of_output
 from sgrt.engine.scheduler import Scheduler, Step, Work
@@ -165,10 +165,8 @@ class EngineCore:
     # -- jobs --------------------------------------------------------------------------------------
 
     def _start(self, job: Job, members: list[Member], grammar: Grammar | None) -> None:
-        try:
+        with guarded():
             members += self._new_members(job, grammar)
-        except Exception as error:
-            raise JobFailure.because_of(error) from error
         for member in members:
             self._members[member.sequence] = member
             self._job_of[member.sequence] = job
@@ -273,10 +271,8 @@ class EngineCore:
         drafts = generation.sequence.drafts[: work.num_drafts]
         rows = np.zeros((len(drafts) + 1, self._mask_words), np.uint32)
         may_end_from = generation.sampling.min_tokens - generation.sequence.num_output_tokens
-        try:
+        with guarded():
             taken = guide.fill(rows, drafts, remaining=generation.remaining, may_end_from=may_end_from)
-        except Exception as error:
-            raise JobFailure.because_of(error) from error
         return rows[: taken + 1]
 
     def _free_mask(self, generation: Generation) -> NDArray[np.uint32] | None:
@@ -314,12 +310,8 @@ class EngineCore:
     def _commit_generation(self, generation: Generation, work: Work, drawn: list[Drawn]) -> None:
         sequence = generation.sequence
         if drawn:
-            try:
+            with guarded():
                 accepted = self._take_drawn(generation, sequence.drafts[: work.num_drafts], drawn)
-            except JobFailure:
-                raise
-            except Exception as error:
-                raise JobFailure.because_of(error) from error
             self.scheduler.settle(sequence, accepted)
             self.stats.draft_tokens += work.num_drafts
             self.stats.accepted_draft_tokens += accepted
@@ -360,10 +352,8 @@ class EngineCore:
         sequence = generation.sequence
         sequence.drafts = []
         if generation.guide is not None:
-            try:
+            with guarded():
                 sequence.drafts = self._next_drafts(generation, generation.guide)
-            except Exception as error:
-                raise JobFailure.because_of(error) from error
         self._deliver(self._job_of[sequence], generation)
 
     def _next_drafts(self, generation: Generation, guide: Guide) -> list[int]:
@@ -376,10 +366,8 @@ class EngineCore:
 
 
 def _end(generation: Generation, reason: StopReason) -> None:
-    try:
+    with guarded():
         generation.end(reason)
-    except Exception as error:
-        raise JobFailure.because_of(error) from error
 
 
 def _no_numbers() -> JobFailure:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
 from sgrt.errors import BackendError, ConstraintError, SgrtError
@@ -27,6 +29,21 @@ class JobFailure(Exception):
         error = BackendError(f"the call failed: {type(cause).__name__}: {cause}")
         error.__cause__ = cause
         return cls(error)
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """What an output's own code raises inside the block becomes the failure of its job.
+
+    Raises:
+        JobFailure: the code raised an Exception; a JobFailure passes as it is.
+    """
+    try:
+        yield
+    except JobFailure:
+        raise
+    except Exception as error:
+        raise JobFailure.because_of(error) from error
 
 
 def constraint_error(error: GrammarError) -> ConstraintError:
