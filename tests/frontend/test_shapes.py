@@ -13,6 +13,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 import pytest
 from annotated_types import Ge, Le
+from byte_vocabulary import BYTES, END
 from pydantic import (
     UUID4,
     AnyUrl,
@@ -29,7 +30,7 @@ from pydantic import (
 from sgrt_frontend.errors import InvalidRequest
 from sgrt_frontend.types.json_schema import adapter_of, schema_of, schema_text
 from sgrt_frontend.types.shape import ValueMismatch, json_shape, shape_of
-from sgrt_grammars import GrammarCompiler, Vocabulary, allowed_tokens, empty_mask
+from sgrt_grammars import GrammarCompiler, allowed_tokens, empty_mask
 from sgrt_grammars.constraint import Choice, JsonSchema, Regex
 
 
@@ -204,17 +205,16 @@ NARROWED = [
 @pytest.mark.parametrize("annotation", NARROWED, ids=str)
 def test_what_the_schema_of_a_type_allows_reads_back_as_the_type(annotation: object) -> None:
     adapter = adapter_of(annotation)
-    vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [256])
-    grammar = GrammarCompiler(vocabulary).compile(JsonSchema(text=schema_text(schema_of(adapter))))
+    grammar = GrammarCompiler(BYTES).compile(JsonSchema(text=schema_text(schema_of(adapter))))
     draw = random.Random(0)
-    mask = empty_mask(vocabulary.size)
+    mask = empty_mask(BYTES.size)
     for _ in range(60):
         matcher, text = grammar.matcher(), b""
         for remaining in range(grammar.minimum_tokens + draw.randrange(20), -1, -1):
             matcher.mask(mask, remaining + 1)
             token = draw.choice(allowed_tokens(mask))
             matcher.advance(token)
-            if token == 256:
+            if token == END:
                 break
             text += bytes([token])
         adapter.validate_json(text)

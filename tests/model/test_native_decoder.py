@@ -105,21 +105,8 @@ def test_any_schedule_gives_the_same_bits(
     harness = PagedHarness(decoder, pages=120, dtype=dtype)
     alone = [harness.whole(index, text) for index, text in enumerate(texts)]
     together = PagedHarness(decoder, pages=120, dtype=dtype)
-    done = [0] * len(texts)
-    parts: list[list[Tensor]] = [[] for _ in texts]
-    while any(count < len(text) for count, text in zip(done, texts, strict=True)):
-        waiting = [index for index, text in enumerate(texts) if done[index] < len(text)]
-        chosen = data.draw(st.lists(st.sampled_from(waiting), min_size=1, unique=True))
-        sizes = [data.draw(st.integers(1, min(50, len(texts[index]) - done[index]))) for index in chosen]
-        chunks = [
-            (index, texts[index][done[index] : done[index] + size])
-            for index, size in zip(chosen, sizes, strict=True)
-        ]
-        for index, logits in zip(chosen, together.step(chunks), strict=True):
-            parts[index].append(logits)
-            done[index] += logits.shape[0]
-    for expected, got in zip(alone, parts, strict=True):
-        assert torch.equal(expected, torch.cat(got))
+    for expected, got in zip(alone, together.in_any_chunks(data, texts), strict=True):
+        assert torch.equal(expected, got)
 
 
 @pytest.mark.parametrize("name", ["gemma3", "mistral"])

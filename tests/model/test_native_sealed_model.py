@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paged_harness import PagedHarness
 from tiny_models import TINY_MODELS, TinyModel, write_folder, write_gguf
-from torch import Tensor
 
 from sgrt.checkpoint.opening import open_checkpoint
 from sgrt.model.native_decoder import NativeDecoder
@@ -90,17 +89,5 @@ def test_any_schedule_gives_the_same_bits(
     texts = [TEXT[: data.draw(st.integers(1, 110))], TEXT[5 : data.draw(st.integers(6, 110))]]
     alone = [harness().whole(index, text) for index, text in enumerate(texts)]
     together = harness()
-    done, parts = [0] * len(texts), [list[Tensor]() for _ in texts]
-    while any(count < len(text) for count, text in zip(done, texts, strict=True)):
-        waiting = [index for index, text in enumerate(texts) if done[index] < len(text)]
-        chosen = data.draw(st.lists(st.sampled_from(waiting), min_size=1, unique=True))
-        sizes = [data.draw(st.integers(1, min(50, len(texts[index]) - done[index]))) for index in chosen]
-        chunks = [
-            (index, texts[index][done[index] : done[index] + size])
-            for index, size in zip(chosen, sizes, strict=True)
-        ]
-        for index, logits in zip(chosen, together.step(chunks), strict=True):
-            parts[index].append(logits)
-            done[index] += logits.shape[0]
-    for expected, got in zip(alone, parts, strict=True):
-        assert torch.equal(expected, torch.cat(got))
+    for expected, got in zip(alone, together.in_any_chunks(data, texts), strict=True):
+        assert torch.equal(expected, got)

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 import torch
+from hypothesis import strategies as st
 from torch import Tensor
 
 from sgrt.model.batch import Batch
@@ -94,6 +95,22 @@ class PagedHarness:
     def whole(self, sequence: int, tokens: Sequence[int]) -> Tensor:
         """Logits of every position of a new sequence computed in one chunk."""
         return self.step([(sequence, tokens)])[0]
+
+    def in_any_chunks(self, data: st.DataObject, texts: Sequence[Sequence[int]]) -> list[Tensor]:
+        """Logits of every position of each text, computed in drawn chunks: of some of the texts at a time."""
+        done = [0] * len(texts)
+        parts: list[list[Tensor]] = [[] for _ in texts]
+        while waiting := [index for index, text in enumerate(texts) if done[index] < len(text)]:
+            chosen = data.draw(st.lists(st.sampled_from(waiting), min_size=1, unique=True))
+            sizes = [data.draw(st.integers(1, min(50, len(texts[index]) - done[index]))) for index in chosen]
+            chunks = [
+                (index, texts[index][done[index] : done[index] + size])
+                for index, size in zip(chosen, sizes, strict=True)
+            ]
+            for index, logits in zip(chosen, self.step(chunks), strict=True):
+                parts[index].append(logits)
+                done[index] += logits.shape[0]
+        return [torch.cat(part) for part in parts]
 
     def greedy(self, sequence: int, prompt: Sequence[int], count: int) -> list[int]:
         """`count` greedy tokens after `prompt`."""

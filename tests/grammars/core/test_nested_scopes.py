@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from byte_vocabulary import BYTES
 
-from sgrt_grammars import GrammarCompiler, JsonSchema, PropertyOrder, UnsatisfiableConstraint, Vocabulary
-
-BYTES = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [256])
+from sgrt_grammars import GrammarCompiler, JsonSchema, PropertyOrder, UnsatisfiableConstraint
 
 Schema = dict[str, object]
 

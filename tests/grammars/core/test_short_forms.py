@@ -6,20 +6,18 @@ import json
 
 import jsonschema
 import pytest
+from byte_vocabulary import BYTES, END
 
 from sgrt_grammars import (
     GrammarCompiler,
     JsonSchema,
     Limits,
     PropertyOrder,
-    Vocabulary,
     empty_mask,
     is_allowed,
 )
 from sgrt_native import NativeUnavailable
 
-END = 256
-BYTES = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [END])
 FEW_STATES = Limits(max_states=20_000, operation_time_s=2.0)
 
 

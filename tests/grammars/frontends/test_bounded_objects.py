@@ -8,18 +8,17 @@ from typing import Any
 
 import jsonschema
 import pytest
+from byte_vocabulary import BYTES
 
 from sgrt_grammars import (
     GrammarCompiler,
     JsonSchema,
     Limits,
     PropertyOrder,
-    Vocabulary,
     empty_mask,
     is_allowed,
 )
 
-BYTES = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [256])
 FEW_STATES = Limits(max_states=60_000, operation_time_s=60.0)
 NAMES = [f"m{index:02d}" for index in range(30)]
 CHAIN = {one: [other] for one, other in itertools.pairwise(NAMES)}

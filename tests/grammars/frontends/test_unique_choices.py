@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 
 import pytest
+from byte_vocabulary import BYTES
 
 from sgrt_grammars import (
     GrammarCompiler,
     JsonSchema,
     Limits,
     UnsatisfiableConstraint,
-    Vocabulary,
     empty_mask,
     is_allowed,
 )
 
-BYTES = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [256])
 FEW_STATES = Limits(max_states=100_000, operation_time_s=60.0)
 NAMES = [f"feature/{index}" for index in range(200)]
 
