@@ -18,7 +18,7 @@ from sgrt.server.service import HasHealth, HasPrefixCache, HasSettings, Service
 from sgrt.server.tool_setup import ToolMode, ToolSetup
 from sgrt.server.validation import ignored_header, parse
 from sgrt.server.wire.chat import ChatMessage, ChatRequest
-from sgrt.server.wire.fields import Wire
+from sgrt.server.wire.fields import TokenIds, Wire
 
 
 class TokenizeRequest(Wire):
@@ -26,7 +26,7 @@ class TokenizeRequest(Wire):
 
     model: str | None = None
     prompt: str | None = None
-    messages: Annotated[list[ChatMessage] | None, Field(min_length=1)] = None
+    messages: Annotated[list[ChatMessage], Field(min_length=1, fail_fast=True)] | None = None
     add_special_tokens: bool | None = None
     add_generation_prompt: bool | None = None
     return_token_strs: bool | None = None
@@ -37,7 +37,7 @@ class DetokenizeRequest(Wire):
     """Tokens to turn into text."""
 
     model: str | None = None
-    tokens: list[int]
+    tokens: TokenIds
 
 
 class AbortRequest(Wire):

@@ -15,7 +15,7 @@ class Limits:
     Counts are per request unless the name says `inflight` (all requests together).
     """
 
-    body_bytes: int = 8 * 1024 * 1024
+    body_bytes: int = 4 * 1024 * 1024
     json_depth: int = 128
     sequences: int = 128  # prompts x n
     prompts: int = 128

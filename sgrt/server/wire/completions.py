@@ -6,13 +6,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sgrt.server.wire.fields import SamplingFields
+from sgrt.server.wire.fields import SamplingFields, Texts, TokenIds
 
 
 class CompletionRequest(SamplingFields):
     """A text completion request. `prompt` is one text, several, token ids, or several lists of token ids."""
 
-    prompt: str | list[str] | list[int] | list[list[int]]
+    prompt: str | Texts | TokenIds | Annotated[list[TokenIds], Field(fail_fast=True)]
     logprobs: Annotated[int | None, Field(ge=0)] = None
     echo: bool | None = None
     add_special_tokens: bool | None = None

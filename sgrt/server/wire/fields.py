@@ -15,6 +15,9 @@ from sgrt.server.errors import bad_request
 from sgrt.server.json_body import JsonValue
 
 JsonObject = dict[str, object]
+# One fault is enough: as many errors as a body has values would take a second to build.
+Texts = Annotated[list[str], Field(fail_fast=True)]
+TokenIds = Annotated[list[int], Field(fail_fast=True)]
 
 IGNORED = frozenset(
     {
@@ -134,8 +137,8 @@ class ResponseFormat(Wire):
     type: Literal["text", "json_object", "json_schema", "structural_tag"]
     json_schema: JsonSchemaFormat | None = None
     format: JsonObject | None = None
-    structures: list[JsonObject] | None = None
-    triggers: list[str] | None = None
+    structures: Annotated[list[JsonObject], Field(fail_fast=True)] | None = None
+    triggers: Texts | None = None
 
 
 class StructuredOutputs(Wire):
@@ -143,7 +146,7 @@ class StructuredOutputs(Wire):
 
     json_: Annotated[JsonObject | str | bool | None, Field(alias="json")] = None
     regex: str | None = None
-    choice: list[str] | None = None
+    choice: Texts | None = None
     grammar: str | None = None
     json_object: bool | None = None
     structural_tag: JsonObject | str | None = None
@@ -166,11 +169,11 @@ class SamplingFields(Wire):
     repetition_penalty: Annotated[float | None, Field(gt=0, le=100)] = None
     logit_bias: dict[str, float] | None = None
     seed: Annotated[int | None, Field(ge=-(2**63), lt=2**63)] = None
-    stop: str | list[str] | None = None
-    stop_token_ids: list[int] | None = None
+    stop: str | Texts | None = None
+    stop_token_ids: TokenIds | None = None
     include_stop_str_in_output: bool | None = None
-    allowed_token_ids: list[int] | None = None
-    bad_words: list[str] | None = None
+    allowed_token_ids: TokenIds | None = None
+    bad_words: Texts | None = None
     skip_special_tokens: bool | None = None
     prompt_logprobs: Annotated[int | None, Field(ge=0)] = None
     ignore_eos: bool | None = None

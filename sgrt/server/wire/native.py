@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from sgrt.server.wire.fields import JsonObject, Wire
+from sgrt.server.wire.fields import JsonObject, TokenIds, Wire
 
 
 class StrictWire(Wire):
@@ -18,7 +18,7 @@ class StrictWire(Wire):
 class GenerateRequest(StrictWire):
     """Continue tokens or a text. `constraint` is a constraint value as JSON."""
 
-    token_ids: list[int] | None = None
+    token_ids: TokenIds | None = None
     text: str | None = None
     sampling: JsonObject | None = None
     constraint: JsonObject | None = None
@@ -33,8 +33,8 @@ class GenerateRequest(StrictWire):
 class ScoreRequest(StrictWire):
     """Log-probabilities of continuations after one prefix, with the `top` best tokens at each place."""
 
-    prefix: list[int]
-    continuations: Annotated[list[list[int]], Field(min_length=1)]
+    prefix: TokenIds
+    continuations: Annotated[list[TokenIds], Field(min_length=1)]
     top: Annotated[int | None, Field(ge=0)] = None
     plan: JsonObject | None = None
     cache_salt: Annotated[str | None, Field(max_length=128)] = None
@@ -50,7 +50,7 @@ class EncodeRequest(StrictWire):
 class DecodeRequest(StrictWire):
     """Tokens to text."""
 
-    token_ids: list[int]
+    token_ids: TokenIds
 
 
 class NativeMessage(StrictWire):
@@ -63,5 +63,5 @@ class NativeMessage(StrictWire):
 class RenderRequest(StrictWire):
     """A chat to tokens, under the model's template."""
 
-    messages: list[NativeMessage]
+    messages: Annotated[list[NativeMessage], Field(fail_fast=True)]
     open_assistant: bool = True

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sgrt.server.wire.fields import JsonObject, StructuredOutputs, Wire
+from sgrt.server.wire.fields import JsonObject, StructuredOutputs, Texts, Wire
 
 
 class ResponsesTool(Wire):
@@ -59,26 +59,29 @@ class InputPart(Wire):
     refusal: str | None = None
 
 
+InputParts = Annotated[list[InputPart], Field(fail_fast=True)]
+
+
 class InputItem(Wire):
     """Something that was said, called or returned. Which fields count depends on `type`."""
 
     type: str | None = None
     id: str | None = None
     role: Literal["system", "developer", "user", "assistant"] | None = None
-    content: str | list[InputPart] | None = None
+    content: str | InputParts | None = None
     call_id: str | None = None
     name: str | None = None
     arguments: str | None = None
-    output: str | list[InputPart] | None = None
+    output: str | InputParts | None = None
     status: str | None = None
-    summary: list[InputPart] | None = None
+    summary: InputParts | None = None
 
 
 class ResponsesRequest(Wire):
     """A request for a response."""
 
     model: str | None = None
-    input: str | list[InputItem]
+    input: str | Annotated[list[InputItem], Field(fail_fast=True)]
     instructions: str | None = None
     max_output_tokens: Annotated[int | None, Field(ge=1)] = None
     temperature: Annotated[float | None, Field(ge=0, le=100)] = None
@@ -87,7 +90,7 @@ class ResponsesRequest(Wire):
     min_p: Annotated[float | None, Field(ge=0, le=1)] = None
     repetition_penalty: Annotated[float | None, Field(gt=0, le=100)] = None
     seed: Annotated[int | None, Field(ge=-(2**63), lt=2**63)] = None
-    stop: str | list[str] | None = None
+    stop: str | Texts | None = None
     top_logprobs: Annotated[int | None, Field(ge=0)] = None
     tools: list[ResponsesTool] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedFunctionChoice | None = None
