@@ -240,7 +240,8 @@ class EngineCore:
         stats.pages_used = stats.pages_total - scheduler.allocator.num_free
         stats.tail_pages_used = stats.tail_pages_total - scheduler.allocator.num_free_tails
         stats.pages_cached = scheduler.tree.num_pages
-        stats.pages_needed = stats.pages_used - scheduler.tree.num_evictable_pages
+        in_use = stats.pages_used - scheduler.tree.num_evictable_pages
+        stats.pages_needed = in_use + scheduler.num_promised_pages
         stats.peak_pages_needed = max(stats.peak_pages_needed, stats.pages_needed)
 
     def _note_starts(self, step: Step, now_s: float) -> None:

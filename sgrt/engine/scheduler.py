@@ -94,6 +94,16 @@ class Scheduler:
         return len(self._running)
 
     @property
+    def num_promised_pages(self) -> int:
+        """Pages that prompts which have begun will still fill; nobody is admitted at their cost."""
+        page_tokens = self._limits.page_tokens
+        return sum(
+            max(0, -(-sequence.num_wanted // page_tokens) - len(sequence.pages))
+            for sequence in self._running
+            if sequence.num_remaining > 1
+        )
+
+    @property
     def has_work(self) -> bool:
         """Whether a step would do anything."""
         return bool(self._waiting or self._running)

@@ -33,7 +33,7 @@ class EngineStats:
     tail_pages_total: int = 0  # exact pages beside sealed ones; 0 where pages are not sealed
     tail_pages_used: int = 0
     pages_cached: int = 0  # held by the tree
-    pages_needed: int = 0  # held by a sequence, or kept for calls to come
+    pages_needed: int = 0  # held by a sequence or promised to its prompt, or kept for calls to come
     peak_pages_needed: int = 0
 
     @property

@@ -77,6 +77,15 @@ def test_a_shared_prefix_outlives_a_crowd_until_its_last_use_begins() -> None:
     assert cached(late) == 0
 
 
+def test_a_prompt_needs_all_its_pages_from_the_first_chunk_on() -> None:
+    driver = Planned(num_pages=16, step_tokens=8)
+    driver.ask((*PREFIX, 30), None)
+    driver.step()
+    assert (driver.core.stats.pages_used, driver.core.stats.pages_needed) == (2, 6)
+    driver.run()
+    assert driver.core.stats.peak_pages_needed == 6
+
+
 def test_what_a_plan_is_done_with_is_evicted_before_what_others_used_earlier() -> None:
     driver = Planned(num_pages=16)
     older = tuple(range(5, 29))

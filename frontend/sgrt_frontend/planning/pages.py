@@ -1,4 +1,4 @@
-"""Pages on paper: how much of each part of a use tree is computed, and how many pages that takes."""
+"""Pages on paper: how much of each part of a use tree is computed or about to be, and how many pages that takes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sgrt_frontend.planning.tree import PlanTree, Tokens
 class Stretch:
     """A part's tokens as they are computed. `uses` counts the calls that still need it.
 
-    Pages: those it fills, and that of its end while nothing goes on from there. Where it begins inside a page, that
-    page is one of its own: what stands before was copied, or goes on in place.
+    Pages: those it fills or a prompt that runs will fill, and that of its end while nothing goes on from there. Where it
+    begins inside a page, that page is one of its own: what stands before was copied, or goes on in place.
     """
 
     __slots__ = (
         "busy",
+        "claimed",
         "filled",
-        "is_claimed",
         "is_live",
         "is_own",
         "num_pages",
@@ -33,16 +33,21 @@ class Stretch:
         self.size = size
         self.uses = uses
         self.filled = 0
+        self.claimed = 0  # what is computed when the prompts that run are
         self.busy = 0  # live stretches right behind this one
         self.num_pages = 0
         self.is_live = False  # something of it, or behind it, is computed and needed
-        self.is_claimed = False  # a prompt that runs will compute the rest
         self.is_own = False  # an output that no other call goes on from
 
     @property
     def end(self) -> int:
         """The position behind the last token."""
         return self.start + self.size
+
+    @property
+    def held(self) -> int:
+        """Tokens that have pages, or are promised some."""
+        return max(self.filled, self.claimed)
 
 
 class PageCount:
@@ -79,16 +84,20 @@ class PageCount:
             if coming == 0:
                 found = stretch.start + stretch.filled
             if stretch.filled < stretch.size:
-                if not stretch.is_claimed:
+                if stretch.claimed <= stretch.filled:
                     break
-                coming += min(stretch.end, prompt - 1) - stretch.start - stretch.filled
+                coming += min(stretch.start + stretch.claimed, prompt - 1) - stretch.start - stretch.filled
+                if stretch.claimed < stretch.size:
+                    break
         return min(found, prompt), coming >= least
 
     def claim(self, path: Sequence[Stretch], prompt: int) -> None:
-        """A prompt that runs will compute all of these."""
+        """A prompt begins that will compute all of these: the pages are its own from now on."""
         for stretch in path:
-            if stretch.end <= prompt and stretch.filled < stretch.size:
-                stretch.is_claimed = True
+            claimed = min(stretch.end, prompt) - stretch.start
+            if claimed > stretch.held:
+                stretch.claimed = claimed
+                self._refresh(stretch)
 
     def fill(self, path: Sequence[Stretch], begin: int, end: int) -> None:
         """Tokens from one position to another are computed."""
@@ -120,7 +129,7 @@ class PageCount:
 
     def _refresh(self, stretch: Stretch) -> None:
         was_live = stretch.is_live
-        stretch.is_live = stretch.uses > 0 and (stretch.filled > 0 or stretch.busy > 0)
+        stretch.is_live = stretch.uses > 0 and (stretch.held > 0 or stretch.busy > 0)
         pages = self._pages(stretch)
         self.in_use += pages - stretch.num_pages
         stretch.num_pages = pages
@@ -133,6 +142,6 @@ class PageCount:
         if not stretch.is_live:
             return 0
         first = stretch.start // self._page_tokens
-        if stretch.filled == stretch.size and stretch.busy:
+        if stretch.held == stretch.size and stretch.busy:
             return stretch.end // self._page_tokens - first
-        return -(-(stretch.start + stretch.filled) // self._page_tokens) - first
+        return -(-(stretch.start + stretch.held) // self._page_tokens) - first
