@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from sgrt_frontend.call import StopReason as StopReason
     from sgrt_frontend.call import Usage as Usage
     from sgrt_frontend.chrome_trace import save_chrome_trace as save_chrome_trace
+    from sgrt_frontend.errors import BackendError as BackendError
     from sgrt_frontend.errors import Cancelled as Cancelled
     from sgrt_frontend.errors import ConstraintError as ConstraintError
+    from sgrt_frontend.errors import ContextOverflow as ContextOverflow
     from sgrt_frontend.errors import DeadlineExceeded as DeadlineExceeded
     from sgrt_frontend.errors import InvalidRequest as InvalidRequest
+    from sgrt_frontend.errors import Overloaded as Overloaded
     from sgrt_frontend.errors import ProgramError as ProgramError
     from sgrt_frontend.errors import SgrtError as SgrtError
     from sgrt_frontend.events import Delta as Delta
@@ -87,10 +90,13 @@ _HOMES = {
     "StopReason": "sgrt_frontend.call",
     "Usage": "sgrt_frontend.call",
     "save_chrome_trace": "sgrt_frontend.chrome_trace",
+    "BackendError": "sgrt_frontend.errors",
     "Cancelled": "sgrt_frontend.errors",
     "ConstraintError": "sgrt_frontend.errors",
+    "ContextOverflow": "sgrt_frontend.errors",
     "DeadlineExceeded": "sgrt_frontend.errors",
     "InvalidRequest": "sgrt_frontend.errors",
+    "Overloaded": "sgrt_frontend.errors",
     "ProgramError": "sgrt_frontend.errors",
     "SgrtError": "sgrt_frontend.errors",
     "Delta": "sgrt_frontend.events",
@@ -145,9 +151,11 @@ __all__ = [
     "Answer",
     "Answered",
     "Backend",
+    "BackendError",
     "BatchError",
     "Cancelled",
     "ConstraintError",
+    "ContextOverflow",
     "CostModel",
     "DeadlineExceeded",
     "Delta",
@@ -162,6 +170,7 @@ __all__ = [
     "MissCause",
     "Normalization",
     "OutOfSteps",
+    "Overloaded",
     "Partial",
     "PlanOptions",
     "Program",

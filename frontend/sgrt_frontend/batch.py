@@ -14,6 +14,7 @@ from sgrt_frontend.call import Usage
 from sgrt_frontend.encoder import Encoder
 from sgrt_frontend.errors import InvalidRequest, SgrtError
 from sgrt_frontend.execution import Body, execute, open_run
+from sgrt_frontend.frames import keep_user_frames
 from sgrt_frontend.loop import LoopThread
 from sgrt_frontend.options import RunOptions
 from sgrt_frontend.planning.schedule import PlannedItem, Schedule
@@ -100,6 +101,8 @@ class Batch(Generic[R]):
                 await execute(run, item.body, state, pool)
             else:
                 await item.blueprint.run(run, state, item.texts)
+        if state.error is not None:
+            keep_user_frames(state.error)
         return state
 
 

@@ -16,6 +16,7 @@ from sgrt_frontend.backend import Backend
 from sgrt_frontend.batch import Batch
 from sgrt_frontend.errors import InvalidRequest
 from sgrt_frontend.execution import Body, Opened, execute, is_async, nest, open_run, run_sync
+from sgrt_frontend.frames import UserFrames
 from sgrt_frontend.history import current_history
 from sgrt_frontend.loop import LoopThread
 from sgrt_frontend.options import RunOptions, RunSettings, backend_of, checked_backend
@@ -124,7 +125,7 @@ class Program(Generic[P, R_co]):
         """
         body = self._body_with(args, kwargs)
         backend = backend_of(self._options)
-        with LoopThread() as thread:
+        with UserFrames(), LoopThread() as thread:
             run, state = thread.call(_open(body, self._options, backend))
             if body.is_async or self._options.timeout_s is not None:
                 with _one_thread(body) as pool:
@@ -142,7 +143,7 @@ class Program(Generic[P, R_co]):
         """Run to the end on the running event loop and return the finished state."""
         body = self._body_with(args, kwargs)
         run, state = open_run(body, self._options, backend_of(self._options))
-        with _one_thread(body) as pool:
+        with UserFrames(), _one_thread(body) as pool:
             await execute(run, body, state, pool)
         return state
 
@@ -186,7 +187,10 @@ class Program(Generic[P, R_co]):
             BatchError: at the end, some items failed; it carries all states. Not with `raise_errors=False`.
         """
         items = [_item(argument) for argument in arguments]
-        return self._batch(items).run(concurrency=concurrency, progress=progress, raise_errors=raise_errors)
+        with UserFrames():
+            return self._batch(items).run(
+                concurrency=concurrency, progress=progress, raise_errors=raise_errors
+            )
 
     async def arun_batch(
         self,
@@ -198,9 +202,10 @@ class Program(Generic[P, R_co]):
     ) -> list[State[R_co]]:
         """As `run_batch`, on the running event loop."""
         items = [_item(argument) for argument in arguments]
-        return await self._batch(items).arun(
-            concurrency=concurrency, progress=progress, raise_errors=raise_errors
-        )
+        with UserFrames():
+            return await self._batch(items).arun(
+                concurrency=concurrency, progress=progress, raise_errors=raise_errors
+            )
 
     def map(
         self,
@@ -212,7 +217,10 @@ class Program(Generic[P, R_co]):
     ) -> list[State[R_co]]:
         """As `run_batch`, for a program of one argument: run once per value."""
         items: list[Arguments] = [((value,), {}) for value in values]
-        return self._batch(items).run(concurrency=concurrency, progress=progress, raise_errors=raise_errors)
+        with UserFrames():
+            return self._batch(items).run(
+                concurrency=concurrency, progress=progress, raise_errors=raise_errors
+            )
 
     def _batch(self, items: Sequence[Arguments]) -> Batch[R_co]:
         bodies = [self._body_with(args, kwargs) for args, kwargs in items]

@@ -15,6 +15,7 @@ from sgrt_frontend.chain import Link
 from sgrt_frontend.encoder import Encoder
 from sgrt_frontend.errors import Cancelled, InvalidRequest, ProgramError, SgrtError
 from sgrt_frontend.events import Event
+from sgrt_frontend.frames import UserFrames
 from sgrt_frontend.options import RunOptions
 from sgrt_frontend.rope import Rope
 from sgrt_frontend.scope import Scope
@@ -176,7 +177,8 @@ class Run:
                 "that waits for its own values has to be async as well",
                 param=slot.name,
             )
-        return slot.wait()
+        with UserFrames():
+            return slot.wait()
 
     async def finish(self) -> None:
         """Wait for all calls; raise the first failure that the program has not seen itself."""

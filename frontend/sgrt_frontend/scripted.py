@@ -41,7 +41,7 @@ class Answer:
     `delay_s` passes before the first chunk. `fails_after` tokens the call raises `error`.
     """
 
-    text: str
+    text: str = ""
     delay_s: float = 0.0
     logprob: float = -0.5
     error: Exception | None = None

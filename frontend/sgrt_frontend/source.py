@@ -21,10 +21,15 @@ class Source:
         return f"{self.file}:{self.line}"
 
 
+def is_own_code(file: str) -> bool:
+    """Whether a file is part of this package."""
+    return file.startswith(_OWN_FOLDER)
+
+
 def caller_source() -> Source:
     """The innermost line on the stack that is not part of this package."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
+    while frame is not None and is_own_code(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
         return Source("<unknown>", 0)
@@ -37,7 +42,7 @@ def raised_at(error: BaseException) -> Source:
     trace = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not file.startswith(_OWN_FOLDER):
+        if not is_own_code(file):
             found = Source(file, trace.tb_lineno)
         trace = trace.tb_next
     return found

@@ -13,6 +13,7 @@ from sgrt_frontend.backend import Backend
 from sgrt_frontend.errors import InvalidRequest
 from sgrt_frontend.events import Delta, Event
 from sgrt_frontend.execution import Body, Opened, execute, open_run
+from sgrt_frontend.frames import UserFrames
 from sgrt_frontend.loop import LoopThread
 from sgrt_frontend.options import RunOptions
 from sgrt_frontend.state import State
@@ -62,7 +63,8 @@ class AsyncStream(Generic[R]):
             )
         while (event := await self._events.get()) is not None:
             yield event
-        await self._task
+        with UserFrames():
+            await self._task
 
     async def text(self, variable: str) -> AsyncIterator[str]:
         """The text of one variable, piece by piece (its first sample)."""
@@ -120,7 +122,8 @@ class Stream(Generic[R]):
             raise InvalidRequest("a stream is used as `with program.stream(...) as events`", param="stream")
         while (event := self._events.get()) is not None:
             yield event
-        self._done.result()
+        with UserFrames():
+            self._done.result()
 
     def text(self, variable: str) -> Iterator[str]:
         """The text of one variable, piece by piece (its first sample)."""
