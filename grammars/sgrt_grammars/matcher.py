@@ -121,7 +121,7 @@ class Matcher:
         if witness[:1] == (token,):
             return remaining >= len(witness)
         probe = self._cursor.fork()
-        return probe.advance(token) and len(probe.witness()) < remaining
+        return probe.advance(token) and len(probe.witness(remaining - 1)) < remaining
 
     def rollback(self, count: int) -> None:
         """Take back the last `count` tokens."""

@@ -43,8 +43,8 @@ class CoreCursor(Protocol):
         """Take back `count` tokens."""
         ...
 
-    def witness(self) -> tuple[int, ...]:
-        """Tokens that complete the text."""
+    def witness(self, within: int | None = None) -> tuple[int, ...]:
+        """Tokens that complete the text; with `within`, at most so many where any such are known."""
         ...
 
     def forced(self) -> tuple[int, ...]:

@@ -159,8 +159,8 @@ class Cursor:
 
     # Budgets.
 
-    def witness(self) -> tuple[int, ...]:
-        """Tokens that complete the text."""
+    def witness(self, within: int | None = None) -> tuple[int, ...]:
+        """Tokens that complete the text. All that are known are looked at, so `within` changes nothing."""
         known = self._witness
         computed = self._machine.witness(self._threads, self._text)
         if known is None or (computed is not None and len(computed) < len(known)):

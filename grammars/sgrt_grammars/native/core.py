@@ -214,19 +214,19 @@ class NativeCursor:
             raise ValueError(f"cannot roll back {count} of {steps} tokens")
         self._held["rollback"](self.handle, count)
 
-    def _list(self, name: str) -> tuple[int, ...]:
+    def _list(self, name: str, *more: int) -> tuple[int, ...]:
         function = self._core.library.functions[name]
         room = _ROOM
         while True:
             out: NDArray[np.int32] = np.empty(room, np.int32)
-            count = self._core.call(function, self.handle, out.ctypes.data, room)
+            count = self._core.call(function, self.handle, out.ctypes.data, room, *more)
             if count <= room:
                 return tuple(out[:count].tolist())
             room = count
 
-    def witness(self) -> tuple[int, ...]:
-        """Tokens that complete the text."""
-        return self._list("witness")
+    def witness(self, within: int | None = None) -> tuple[int, ...]:
+        """Tokens that complete the text; with `within`, at most so many where any such are known."""
+        return self._list("witness", -1 if within is None else within)
 
     def forced(self) -> tuple[int, ...]:
         """Symbols that must follow."""

@@ -45,7 +45,7 @@ _SIGNATURES: dict[str, tuple[_Argument, ...]] = {
     "is_accepting": (c_void_p,),
     "is_exhausted": (c_void_p,),
     "node_mask": (c_void_p, c_void_p),
-    "witness": (c_void_p, c_void_p, c_int64),
+    "witness": (c_void_p, c_void_p, c_int64, c_int64),
     "forced": (c_void_p, c_void_p, c_int64),
     "choices": (c_void_p, c_void_p, c_int64),
     "masks": (c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_double, c_int32),

@@ -180,6 +180,36 @@ static bool records(const NodeMask& mask, int32_t token) {
            std::binary_search(mask.multiple.begin(), mask.multiple.end(), token);
 }
 
+// The completion for which the last mask allowed the last token, where it is the shortest known. A mask costs the
+// state a token leads to as its walk meets it; the state that stands here may say the same texts otherwise (options
+// joined in front of one tail), and of the same texts it may know a longer one.
+void Cursor::recall_witness() {
+    Machine& m = *machine;
+    const Step& last = trail.back();
+    const std::vector<uint8_t> before(text.begin(), text.begin() + int64_t(last.length));
+    std::vector<int32_t> symbols;
+    auto consider = [&](const Thread& target) {
+        if (!m.find_completion(target, before, symbols)) return;
+        std::vector<int32_t> tokens = m.tokens_of(symbols);
+        if (has_witness && tokens.size() >= witness.size()) return;
+        for (const Thread& thread : threads)
+            if (m.holds(thread, symbols, text)) {
+                witness = std::move(tokens);
+                has_witness = true;
+                return;
+            }
+    };
+    for (const Thread& thread : last.threads) {
+        NodeMask& mask = m.mask(thread.node);
+        m.ensure_costs(thread.node, mask);
+        for (size_t i = 0; i < mask.tokens.size(); i++)
+            if (mask.tokens[i] == last.token) consider({mask.targets[i], thread.registers});
+        for (const DensePart& part : mask.dense)
+            if (const uint16_t end = part.split->end_index[size_t(last.token)])
+                consider({m.concatenation(part.split->ends[end - 1u], part.tail), thread.registers});
+    }
+}
+
 // Keep only tokens of `row` after which a completion of fewer than `remaining` tokens is known.
 void Cursor::filter(const Thread& thread, NodeMask& mask, uint32_t remaining, std::vector<uint32_t>& row) {
     Machine& m = *machine;

@@ -59,7 +59,7 @@ bool Cursor::advance(int32_t token) {
     const bool follows = has_witness && !witness.empty() && witness[0] == token;
     std::vector<int32_t> rest;
     if (follows) rest.assign(witness.begin() + 1, witness.end());
-    trail.push_back({std::move(threads), text.size(), has_witness, std::move(witness)});
+    trail.push_back({std::move(threads), text.size(), token, has_witness, std::move(witness)});
     threads = std::move(following);
     has_witness = follows;
     witness = std::move(rest);
@@ -135,7 +135,7 @@ bool Cursor::is_plain(const Thread& thread, NodeMask& found, int64_t remaining) 
 
 void Cursor::mask(uint32_t* out, int64_t remaining) {
     Machine& m = *machine;
-    if (remaining >= 0 && int64_t(find_witness().size()) > remaining) throw BudgetTooSmall{uint32_t(witness.size())};
+    if (remaining >= 0 && int64_t(find_witness(remaining).size()) > remaining) throw BudgetTooSmall{uint32_t(witness.size())};
     const size_t size = size_t(m.words);
     bool is_first = true;
     for (const Thread& thread : threads) {
@@ -194,13 +194,15 @@ uint32_t Cursor::cost_after(int32_t token) {
     return cheapest(following, past).cost;
 }
 
-const std::vector<int32_t>& Cursor::find_witness() {
+// With `within`, a witness of at most so many tokens, if any is known.
+const std::vector<int32_t>& Cursor::find_witness(int64_t within) {
     const Cheapest found = cheapest(threads, text);
     if (!has_witness || found.cost < witness.size()) {
         if (found.cost >= NO_COST) throw Unsatisfiable();
         witness = found.known ? machine->tokens_of(found.known) : machine->tokens_of(found.symbols);
         has_witness = true;
     }
+    if (within >= 0 && int64_t(witness.size()) > within && !trail.empty()) recall_witness();
     return witness;
 }
 

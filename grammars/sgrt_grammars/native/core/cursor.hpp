@@ -13,6 +13,7 @@ struct Cursor {
     struct Step {
         Threads threads;
         size_t length;
+        int32_t token;
         bool has_witness;
         std::vector<int32_t> witness;
     };
@@ -29,7 +30,7 @@ struct Cursor {
     bool is_exhausted();
     void mask(uint32_t* out, int64_t remaining);    // remaining < 0: no budget
     bool node_mask(uint32_t* out, int32_t& id);
-    const std::vector<int32_t>& find_witness();
+    const std::vector<int32_t>& find_witness(int64_t within = -1);  // `within`: see recall_witness
     std::vector<int32_t> forced(size_t limit);
     std::vector<int32_t> choices();
 
@@ -47,6 +48,7 @@ struct Cursor {
     bool is_plain(const Thread& thread, NodeMask& found, int64_t remaining);
     void verify(const Thread& thread, const std::vector<int32_t>& tokens, std::vector<uint32_t>& row);
     void filter(const Thread& thread, NodeMask& mask, uint32_t remaining, std::vector<uint32_t>& row);
+    void recall_witness();
     struct CaptureCosts;
     bool colliding_tokens(const RegistersPtr& registers, std::vector<int32_t>& tokens) const;
     void keep_dense(const DensePart& part, const std::vector<uint8_t>& fits, const std::vector<uint8_t>& uses,

@@ -168,8 +168,8 @@ int64_t sgrt_node_mask(Cursor* cursor, uint32_t* out) {
     });
 }
 
-int64_t sgrt_witness(Cursor* cursor, int32_t* out, int64_t room) {
-    return locked(*cursor->machine, [&] { return copied(cursor->find_witness(), out, room); });
+int64_t sgrt_witness(Cursor* cursor, int32_t* out, int64_t room, int64_t within) {
+    return locked(*cursor->machine, [&] { return copied(cursor->find_witness(within), out, room); });
 }
 
 int64_t sgrt_forced(Cursor* cursor, int32_t* out, int64_t room) {

@@ -227,6 +227,7 @@ public:
     Tightness tightness(Id id);
     Tightness tightness(Id head, Id tail);
     bool find_completion(const Thread& thread, const std::vector<uint8_t>& text, std::vector<int32_t>& symbols);
+    bool holds(const Thread& thread, const std::vector<int32_t>& symbols, std::vector<uint8_t> text);
 
     // Masks (walk.cc, split.cc, budget.cc).
     NodeMask& mask(Id id);
@@ -293,7 +294,6 @@ private:
     const Completion* shortest_word(Id id);
     const Completion* joined_completion(const Completion* head, const Completion* tail);
     int liked(const Bits& members) const;
-    bool holds(const Thread& thread, const std::vector<int32_t>& symbols, std::vector<uint8_t> text);
     bool search(const Thread& thread, const std::vector<uint8_t>& text, std::vector<int32_t>& symbols);
     Tightness visible_tightness(Id id, int depth);
     Tightness decide_tight(Id id, bool is_head, int depth);

@@ -34,7 +34,7 @@ struct Trie {
         if (count == 0 || symbols[0] > 255) return;
         int32_t at = root_child[symbols[0]];
         for (int32_t length = 1; at >= 0;) {
-            if (token_start[at] < token_start[at + 1]) found(length, tokens[token_start[at]]);
+            for (int32_t i = token_start[at]; i < token_start[at + 1]; i++) found(length, tokens[i]);
             if (length >= count || symbols[length] > 255) return;
             at = child(at, uint8_t(symbols[length++]));
         }
