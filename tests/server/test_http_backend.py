@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from server_client import END, PieceBackend, listening
 
+import sgrt
 from sgrt.backend.call_codec import (
     call_to_json,
     chunk_from_json,
@@ -248,6 +249,26 @@ def test_hints_about_other_calls_reach_the_backend(served: tuple[PieceBackend, H
 
     asyncio.run(run())
     assert local.calls[-1].plan == plan
+    asyncio.run(remote.score((65, 66), [(67,)], plan=plan))
+    assert local.score_plans[-1] == plan
+
+
+@sgrt.function
+def rated(s: sgrt.State, text: str) -> None:
+    s += "Is this good or bad? A word, please. "
+    s += text + ": " + sgrt.select("rating", ["good", "bad"], all_spellings=False)
+    s += sgrt.gen("why", max_tokens=2)
+
+
+def test_the_calls_and_selections_of_a_batch_carry_what_its_plan_knows(
+    served: tuple[PieceBackend, HttpBackend],
+) -> None:
+    local, remote = served
+    local.score_plans.clear()
+    rated.on(remote).run_batch([("one",), ("two",)])
+    for plan in (*local.score_plans, local.calls[-1].plan, local.calls[-2].plan):
+        assert plan is not None and plan.shares and plan.path_s > 0
+    assert len(local.score_plans) == 2
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ class PieceBackend:
     name: str = "stub"
     reason: StopReason = StopReason.END_OF_TEXT
     calls: list[Call] = field(default_factory=list)
+    score_plans: list[CallPlan | None] = field(default_factory=list)
     num_running: int = 0
     num_cancelled: int = 0
     num_pieces: int = 0
@@ -141,6 +142,7 @@ class PieceBackend:
         cache_salt: str = "",
         plan: CallPlan | None = None,
     ) -> list[Score]:
+        self.score_plans.append(plan)
         usage = Usage(prompt_tokens=len(prefix), cached_tokens=0, output_tokens=0)
         return [Score(logprobs=tuple(-float(t) for t in tokens), usage=usage) for tokens in continuations]
 
