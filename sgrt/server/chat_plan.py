@@ -133,6 +133,12 @@ async def plan_chat(service: Service, request: ChatRequest, caller: Caller) -> C
             "a demanded tool call leaves no answer to constrain; drop tool_choice or the constraint",
             param="tool_choice",
         )
+    if wanted is not None and not wanted.is_free and stop_strings(request, limits):
+        raise bad_request(
+            f"stop: cannot be combined with {wanted.param}, which it would cut short; say in the constraint where "
+            "the text ends",
+            param="stop",
+        )
     service.check_size(num_characters(request.messages), param="messages")
     prompt = await service.renderer.render(request, setup, limits)
     service.check_length(prompt, param="messages")
@@ -233,7 +239,8 @@ def _reader_maker(
     wanted: Wanted | None,
     thinks: bool,
 ) -> Callable[[], Reader]:
-    stops = stop_strings(request, service.config.limits)
+    # A demanded call is no free text: what a stop string would cut there has a shape.
+    stops = () if setup.is_forced else stop_strings(request, service.config.limits)
     special = (
         service.special_marks if request.skip_special_tokens is not False else {}
     )  # else the text has them all

@@ -86,6 +86,9 @@ class ParsedReader:
                 if passed.stop is not None:
                     return passed.stop
             else:
+                held = self._stops.flush()  # text before a call or a thought does not go on behind it
+                if held:
+                    deltas.append(Delta(content=held))
                 self._add_other(event, deltas)
         return None
 
