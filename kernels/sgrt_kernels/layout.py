@@ -131,6 +131,8 @@ class PageSeals:
     sources: Tensor  # [seals] int64, exact pages full after this step's writes
     targets: Tensor  # [seals] int64, the sealed pages they are quantized into, all different
     own_pages: Tensor  # [sequences, max_own_pages] int32; entries past a sequence's last page are 0
+    # [1] int32, how many entries count; what follows is padding, and pairs pages that nobody reads. None: all count.
+    count: Tensor | None = None
 
 
 def exact_layer(

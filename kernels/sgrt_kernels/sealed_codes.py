@@ -18,10 +18,12 @@ def code_kind(sealed: SealedPages) -> CodeKind:
     """int8, float8 by hardware conversion, or float8 by bit moves where the GPU has no such conversion."""
     if sealed.keys.dtype == torch.int8:
         return "int8"
-    device = sealed.keys.device
-    if device.type == "cuda" and gpu_properties(device).arch < FIRST_FP8_ARCH:
-        return "soft_fp8"
-    return "fp8"
+    return "fp8" if has_float8(sealed.keys.device) else "soft_fp8"
+
+
+def has_float8(device: torch.device) -> bool:
+    """Whether kernels on `device` convert to and from float8_e4m3fn in hardware, or are interpreted."""
+    return device.type != "cuda" or gpu_properties(device).arch >= FIRST_FP8_ARCH
 
 
 def codes(pages: Tensor, kind: CodeKind) -> Tensor:

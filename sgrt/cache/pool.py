@@ -44,6 +44,8 @@ class KVPool:
     """Pages of keys and values of all layers; page numbers are those of the `PageAllocator`.
 
     With a `sealed_dtype` the pool's pages are sealed ones of that dtype, and its tail pages exact ones of `dtype`.
+    With `has_scratch` a page of each kind lies behind those the allocator knows: padding of a batch writes there, and
+    nobody reads it.
 
     Pages start as zeros: a kernel may read past a sequence's last token inside its last page, and a
     masked weight of 0 times uninitialized memory could be NaN. Zeroed memory is not touched by the
@@ -57,13 +59,22 @@ class KVPool:
         dtype: torch.dtype,
         sealed_dtype: torch.dtype | None = None,
         device: torch.device | str = "cpu",
+        has_scratch: bool = False,
     ) -> None:
         self.shape = shape
+        self._scratch_pages = int(has_scratch)
         self.sealed_dtype = sealed_dtype
         self.first_exact_page = 0 if sealed_dtype is None else shape.num_pages
         exact_pages = shape.num_pages if sealed_dtype is None else shape.num_tail_pages
         self._storage: Tensor = _untouched_zeros(
-            (shape.num_layers, 2, exact_pages, shape.page_tokens, shape.kv_heads, shape.head_dim),
+            (
+                shape.num_layers,
+                2,
+                exact_pages + self._scratch_pages,
+                shape.page_tokens,
+                shape.kv_heads,
+                shape.head_dim,
+            ),
             dtype,
             torch.device(device),
         )
@@ -80,7 +91,7 @@ class KVPool:
         if self.sealed_dtype is None:
             return None
         return sealed_pages(
-            self.shape.num_pages,
+            self.shape.num_pages + self._scratch_pages,
             self.shape.page_shape,
             dtype=self.sealed_dtype,
             device=self.device,
@@ -96,8 +107,20 @@ class KVPool:
     @property
     def num_bytes(self) -> int:
         """Bytes of all pages."""
-        sealed = 0 if self.sealed_dtype is None else self.shape.num_pages * self.shape.sealed_page_bytes
+        sealed_pages = 0 if self.sealed_dtype is None else self.shape.num_pages + self._scratch_pages
+        sealed = sealed_pages * self.shape.sealed_page_bytes
         return self._storage.nbytes + sealed
+
+    @property
+    def exact_scratch_page(self) -> int:
+        """The exact page that padding writes to, counted from the first exact page."""
+        assert self._scratch_pages, "the pool was made without scratch pages"
+        return self._storage.shape[2] - 1
+
+    @property
+    def scratch_page(self) -> int:
+        """The page that a page table of padding names: a sealed one where full pages are sealed."""
+        return self.exact_scratch_page if self.sealed_dtype is None else self.shape.num_pages
 
     @property
     def dtype(self) -> torch.dtype:

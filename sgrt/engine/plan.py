@@ -56,3 +56,8 @@ class Plan:
     def num_logit_rows(self) -> int:
         """Rows of logits that are wanted."""
         return sum(len(span.tokens) - span.logits_from for span in self.spans)
+
+    @property
+    def is_decode(self) -> bool:
+        """Whether every span is one token whose logits are wanted."""
+        return all(len(span.tokens) == 1 and span.logits_from == 0 for span in self.spans)

@@ -8,9 +8,12 @@ import torch
 from torch import Tensor
 
 from sgrt.cache.pool import KVPool
+from sgrt.engine.decode_graphs import CausalModel, DecodeGraphs
+from sgrt.engine.packing import pack, size_of
 from sgrt.engine.plan import Plan
+from sgrt.engine.step_arrays import StepLayout
 from sgrt.model.batch import Batch
-from sgrt_kernels.layout import PageSeals
+from sgrt_kernels.device import staging, upload
 
 
 class Runner(Protocol):
@@ -22,25 +25,29 @@ class Runner(Protocol):
         ...
 
     def run(self, plan: Plan) -> Tensor:
-        """Logits [rows, vocabulary] float32: one row per wanted position, in the plan's order."""
-        ...
+        """Logits [rows, vocabulary] float32: one row per wanted position, in the plan's order, good until the next run.
 
-
-class CausalModel(Protocol):
-    """What the runner needs of a model: logits of the wanted rows of a batch, float32."""
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Logits [rows, vocabulary] float32."""
+        A GPU computes them behind the caller's back, and reading them waits: what can be done meanwhile comes before.
+        """
         ...
 
 
 class ModelRunner:
     """A model and the pool its keys and values lie in."""
 
-    def __init__(self, model: CausalModel, pool: KVPool, *, vocabulary_tokens: int) -> None:
+    def __init__(
+        self,
+        model: CausalModel,
+        pool: KVPool,
+        *,
+        vocabulary_tokens: int,
+        graphs: DecodeGraphs | None = None,
+    ) -> None:
+        """With `graphs` steps that only decode are replayed rather than launched kernel by kernel."""
         self._model = model
         self._pool = pool
         self._vocabulary_tokens = vocabulary_tokens
+        self._graphs = graphs
 
     @property
     def vocabulary_tokens(self) -> int:
@@ -52,66 +59,13 @@ class ModelRunner:
         with torch.inference_mode():
             if plan.copies:
                 self._pool.copy_pages([(copy.source, copy.target, copy.num_tokens) for copy in plan.copies])
+            if self._graphs is not None and (logits := self._graphs.run(plan)) is not None:
+                return logits
             return self._model.forward(self._batch(plan))
 
     def _batch(self, plan: Plan) -> Batch:
-        page_tokens, first_exact = self._pool.page_tokens, self._pool.first_exact_page
-        tokens: list[int] = []
-        positions: list[int] = []
-        slots: list[int] = []
-        starts = [0]
-        contexts: list[int] = []
-        rows: list[int] = []
-        widest = 1
-        for span in plan.spans:
-            count, start, first_page = len(span.tokens), span.start, span.start // page_tokens
-            written = [page - first_exact for page in span.own_pages or span.pages[first_page:]]
-            first_row = len(tokens)
-            tokens += span.tokens
-            positions += range(start, start + count)
-            slots += [
-                written[at // page_tokens - first_page] * page_tokens + at % page_tokens
-                for at in range(start, start + count)
-            ]
-            rows += range(first_row + span.logits_from, first_row + count)
-            starts.append(first_row + count)
-            contexts.append(start + count)
-            widest = max(widest, -(-(start + count) // page_tokens))
-        table = _padded([span.pages[:widest] for span in plan.spans])
-        device = self._pool.device
-        return Batch(
-            token_ids=torch.tensor(tokens, dtype=torch.int64, device=device),
-            positions=torch.tensor(positions, dtype=torch.int64, device=device),
-            slots=torch.tensor(slots, dtype=torch.int64, device=device),
-            query_starts=torch.tensor(starts, dtype=torch.int32, device=device),
-            context_lengths=torch.tensor(contexts, dtype=torch.int32, device=device),
-            page_table=torch.tensor(table, dtype=torch.int32, device=device),
-            logit_rows=torch.tensor(rows, dtype=torch.int64, device=device),
-            layers=self._pool.layers,
-            seals=None if self._pool.sealed_dtype is None else self._seals(plan),
-        )
-
-    def _seals(self, plan: Plan) -> PageSeals:
-        """The exact pages of every span, and which of them it fills."""
-        page_tokens, first_exact = self._pool.page_tokens, self._pool.first_exact_page
-        sources: list[int] = []
-        targets: list[int] = []
-        own: list[list[int]] = []
-        for span in plan.spans:
-            filled = span.filled(page_tokens)
-            exact = [page - first_exact for page in span.own_pages]
-            own.append(exact)
-            sources += exact[: len(filled)]
-            targets += span.pages[filled.start : filled.stop]
-        device = self._pool.device
-        return PageSeals(
-            sources=torch.tensor(sources, dtype=torch.int64, device=device),
-            targets=torch.tensor(targets, dtype=torch.int64, device=device),
-            own_pages=torch.tensor(_padded(own), dtype=torch.int32, device=device),
-        )
-
-
-def _padded(rows: list[list[int]]) -> list[list[int]]:
-    """Rows of equal length, at least 1, filled up with zeros."""
-    width = max(1, *(len(row) for row in rows)) if rows else 1
-    return [[*row, *[0] * (width - len(row))] for row in rows]
+        pool = self._pool
+        layout = StepLayout(size_of(plan, pool.page_tokens, is_sealed=pool.sealed_dtype is not None))
+        memory = staging(layout.num_words, torch.int64, pool.device).zero_()
+        pack(plan, layout.host_arrays(memory.numpy()), pool.page_tokens, pool.first_exact_page)
+        return layout.batch(upload(memory, pool.device), pool.layers)

@@ -14,12 +14,12 @@ from sgrt.model.weights import AttentionWeights, FeedForwardWeights
 from sgrt_kernels.activation import Activation
 from sgrt_kernels.layout import PagedLayer
 from sgrt_kernels.ops.gated_activation import gated_activation
-from sgrt_kernels.ops.kv_write import kv_write
+from sgrt_kernels.ops.kv_write import rope_kv_write
 from sgrt_kernels.ops.linear import linear
 from sgrt_kernels.ops.page_seal import page_seal
 from sgrt_kernels.ops.paged_attention import paged_attention
 from sgrt_kernels.ops.rms_norm import rms_norm
-from sgrt_kernels.ops.rope import apply_rope, rope_table
+from sgrt_kernels.ops.rope import rope_table
 from sgrt_kernels.ops.sealed_attention import sealed_attention
 
 
@@ -76,32 +76,25 @@ def attention(
     if weights.key_norm is not None:
         key = normalize(key, weights.key_norm, config.norm_epsilon)
     cos, sin = step.rotations[layer.rope]
-    query, key = apply_rope(query, cos, sin), apply_rope(key, cos, sin)
-    attended = attend(query, key, value, pages, config, layer, batch)
+    query = rope_kv_write(query, key, value, cos, sin, pages, batch.slots)
+    attended = attend(query, pages, config, layer, batch)
     return linear(attended.reshape(tokens, config.query_width), weights.output, weights.output_bias)
 
 
-def attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    pages: PagedLayer,
-    config: ModelConfig,
-    layer: LayerConfig,
-    batch: Batch,
-) -> Tensor:
-    """Write keys and values into the pages, seal what they fill, and attend.
+def attend(query: Tensor, pages: PagedLayer, config: ModelConfig, layer: LayerConfig, batch: Batch) -> Tensor:
+    """Seal what the step's keys and values, written by now, have filled, and attend.
 
-    query: [tokens, heads, head_dim]; key, value: [tokens, kv_heads, head_dim]; rotated. Returns the query's shape.
+    query: [tokens, heads, head_dim], rotated. Returns the query's shape.
     """
-    kv_write(key, value, pages, batch.slots)
     scale, window, soft_cap = config.query_scale, layer.window, config.attention_soft_cap
     chunks = (batch.query_starts, batch.context_lengths, batch.page_table)
     if batch.seals is None:
         return paged_attention(query, pages, *chunks, scale=scale, window=window, soft_cap=soft_cap)
-    page_seal(pages, batch.seals.sources, batch.seals.targets)
-    own_pages = batch.seals.own_pages
-    return sealed_attention(query, pages, *chunks, own_pages, scale=scale, window=window, soft_cap=soft_cap)
+    seals = batch.seals
+    page_seal(pages, seals.sources, seals.targets, seals.count)
+    return sealed_attention(
+        query, pages, *chunks, seals.own_pages, scale=scale, window=window, soft_cap=soft_cap
+    )
 
 
 def feed_forward(x: Tensor, weights: FeedForwardWeights, activation: Activation) -> Tensor:

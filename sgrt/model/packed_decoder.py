@@ -13,10 +13,10 @@ from sgrt.model.blocks import Step, attend, normalize
 from sgrt.model.config import ModelConfig
 from sgrt.model.native_weights import PackedSource
 from sgrt_kernels.ops.gated_activation import gated_activation
+from sgrt_kernels.ops.kv_write import rope_kv_write
 from sgrt_kernels.ops.linear import linear
 from sgrt_kernels.ops.packed_linear import packed_linear
 from sgrt_kernels.ops.packed_linear.packed_weight import PackedWeight, take_apart
-from sgrt_kernels.ops.rope import apply_rope
 
 _FLOAT_TYPES = frozenset({"F32", "F16", "BF16"})
 
@@ -68,8 +68,9 @@ class PackedDecoder:
             query = self._normed(prefix + "query_norm.weight", query)
             key = self._normed(prefix + "key_norm.weight", key)
         cos, sin = step.rotations[layer.rope]
-        query, key = apply_rope(query, cos, sin), apply_rope(key, cos, sin)
-        attended = attend(query, key, value, batch.layers[index], config, layer, batch)
+        pages = batch.layers[index]
+        query = rope_kv_write(query, key, value, cos, sin, pages, batch.slots)
+        attended = attend(query, pages, config, layer, batch)
         return self._times(prefix + "attention_output", attended.reshape(x.shape[0], -1))
 
     def _times(self, name: str, x: Tensor) -> Tensor:

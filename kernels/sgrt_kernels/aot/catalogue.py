@@ -237,12 +237,20 @@ def page_seal(shape: AttentionShape) -> Launch:
     return Launch(
         name="page_seal",
         kernel=page_seal_kernel,
-        arguments=(*_exact_pages(shape), seals, seals, *_sealed_pages(shape), *_sealed_strides(shape)),
+        arguments=(
+            *_exact_pages(shape),
+            seals,
+            seals,
+            meta(1, dtype=_I32),
+            *_sealed_pages(shape),
+            *_sealed_strides(shape),
+        ),
         options={
             "HEAD_DIM": shape.head_dim,
             "BLOCK_D": triton.next_power_of_2(shape.head_dim),
             "PAGE": shape.page,
             "CODE": shape.code,
+            "HAS_COUNT": True,
             "num_warps": 4,
         },
     )
@@ -262,13 +270,13 @@ def row_kernels(dtype: torch.dtype = _BF16) -> tuple[Launch, ...]:
             name="rms_norm",
             kernel=rms_norm_kernel,
             arguments=norm,
-            options={"BLOCK": 4096, "HAS_RESIDUAL": True, "QUANTIZES": False, "num_warps": 8},
+            options={"HEADS": 1, "BLOCK": 4096, "HAS_RESIDUAL": True, "QUANTIZES": False, "num_warps": 8},
         ),
         Launch(
             name="rms_norm_quantized",
             kernel=rms_norm_kernel,
             arguments=float8_rows,
-            options={"BLOCK": 4096, "HAS_RESIDUAL": True, "QUANTIZES": True, "num_warps": 8},
+            options={"HEADS": 1, "BLOCK": 4096, "HAS_RESIDUAL": True, "QUANTIZES": True, "num_warps": 8},
         ),
         Launch(
             name="gated_activation",

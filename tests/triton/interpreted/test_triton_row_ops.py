@@ -61,9 +61,31 @@ def test_rms_norm_agrees_with_its_reference(
     assert relative_error(result, expected) < tolerance
 
 
+def test_the_heads_of_a_wider_product_are_normalized_where_they_lie() -> None:
+    wide, weight = normal(3, 10 * 32), normal(32, seed=1)
+    for heads in (wide[:, 64:192].view(3, 4, 32), wide.view(3, 10, 32), wide.view(3, 10, 32).transpose(0, 1)):
+        result = norm_kernels.rms_norm(heads, weight, 1e-5)
+        assert isinstance(result, Tensor)
+        assert relative_error(result, norm_reference.rms_norm(heads.double(), weight.double(), 1e-5)) < 1e-5
+
+
+def test_the_soft_float8_norm_has_the_bytes_of_the_hardware_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = normal(3, 96), normal(96, seed=1)
+    expected = norm_kernels.rms_norm_quantized(x, weight, 1e-5)
+    monkeypatch.setattr(norm_kernels, "has_float8", lambda device: False)
+    result = norm_kernels.rms_norm_quantized(x, weight, 1e-5)
+    assert torch.equal(result.scales, expected.scales)
+    assert torch.equal(result.rows.float(), expected.rows.float())  # the sign of a zero may differ
+
+
 def test_a_quantized_norm_is_within_its_step() -> None:
     x, weight, residual = normal(3, 96), normal(96, seed=1), normal(3, 96, seed=2)
     rows, scales, stream = norm_kernels.rms_norm_quantized(x, weight, 1e-5, residual)
+    reference = norm_reference.rms_norm_quantized(x, weight, 1e-5, residual)
+    assert relative_error(scales, reference.scales) < 1e-5
+    assert (
+        relative_error(rows.float(), reference.rows.float()) < 1e-2
+    )  # an element on the border may round away
     expected = norm_reference.rms_norm(x + residual, weight, 1e-5)
     assert isinstance(expected, Tensor)
     assert torch.equal(stream, x + residual)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from sgrt_kernels.activation import Activation
-from sgrt_kernels.device import triton_kernels
+from sgrt_kernels.device import runs_triton, triton_kernels
 from sgrt_kernels.ops.gated_activation import reference
 
 
@@ -14,7 +14,7 @@ def gated_activation(gate_up: Tensor, kind: Activation) -> Tensor:
 
     gate_up: [tokens, 2 * intermediate], the gate's columns first.
     """
-    if gate_up.is_cuda:
+    if runs_triton(gate_up):
         result: Tensor = triton_kernels("gated_activation").gated_activation(gate_up, kind)
         return result
     return reference.gated_activation(gate_up, kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
+from sgrt_kernels.device import runs_triton
 from sgrt_kernels.ops.linear import reference
 
 
@@ -13,6 +14,6 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     x: [tokens, in]; weight: [out, in]; bias: [out]. Returns [tokens, out] in x's dtype.
     """
-    if x.is_cuda:  # cuBLAS; there the promise about rows is the library's to keep
+    if runs_triton(x):  # cuBLAS; there the promise about rows is the library's to keep
         return functional.linear(x, weight, bias)
     return reference.linear(x, weight, bias)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sgrt_kernels.device import triton_kernels
+from sgrt_kernels.device import is_overridden, runs_triton, triton_kernels
 from sgrt_kernels.ops.masked_sample import native, reference
 from sgrt_kernels.ops.masked_sample.rows import SamplingRows
 
@@ -21,7 +21,7 @@ def masked_sample(logits: Tensor, rows: SamplingRows) -> Tensor:
     """
     if _is_native(logits):
         return native.masked_sample(logits, rows)
-    if logits.is_cuda:
+    if runs_triton(logits):
         result: Tensor = triton_kernels("masked_sample").masked_sample(logits, rows)
         return result
     return reference.masked_sample(logits, rows)
@@ -41,4 +41,9 @@ def token_logprobs(logits: Tensor, tokens: Tensor, top: int) -> tuple[Tensor, Te
 
 
 def _is_native(logits: Tensor) -> bool:
-    return logits.device.type == "cpu" and logits.dtype == torch.float32 and native.is_available()
+    return (
+        logits.device.type == "cpu"
+        and logits.dtype == torch.float32
+        and not is_overridden()
+        and native.is_available()
+    )

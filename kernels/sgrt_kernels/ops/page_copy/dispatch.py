@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from sgrt_kernels.device import KernelBackend, kernel_backend, triton_kernels
+from sgrt_kernels.device import runs_triton, triton_kernels
 from sgrt_kernels.layout import PagedLayer
 from sgrt_kernels.ops.page_copy import reference
 
@@ -15,7 +15,7 @@ def page_copy(layer: PagedLayer, sources: Tensor, targets: Tensor, lengths: Tens
     sources, targets, lengths: [copies] int64; targets are all different, and none is a source. Tokens past a length
     keep what they held.
     """
-    if kernel_backend(layer.keys) is KernelBackend.TRITON:
+    if runs_triton(layer.keys):
         triton_kernels("page_copy").page_copy(layer, sources, targets, lengths)
     else:
         reference.page_copy(layer, sources, targets, lengths)

@@ -7,6 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 from sgrt_kernels.attention_tiles import storable
+from sgrt_kernels.float8 import float8_bits, to_even
 from sgrt_kernels.layout import PagedLayer, SealedPages
 from sgrt_kernels.ops.page_seal.reference import OFFSET_RANGE
 from sgrt_kernels.scale_code import LARGEST, SMALLEST
@@ -16,7 +17,6 @@ _OFFSET_RANGE = tl.constexpr(OFFSET_RANGE)
 _LARGEST_CODE = tl.constexpr(LARGEST)
 _SMALLEST_CODE = tl.constexpr(SMALLEST)
 _SMALLEST_BASE = tl.constexpr(2.0**-60)
-_ROUNDER = tl.constexpr(12582912.0)  # 1.5 * 2 ** 23: adding it leaves a float32 no bits below one
 
 
 @triton.jit
@@ -26,30 +26,12 @@ def _bfloat16_above(x):
 
 
 @triton.jit
-def _to_even(x):
-    """Round to nearest even; |x| < 2 ** 22."""
-    return (x + _ROUNDER) - _ROUNDER
-
-
-@triton.jit
-def _fp8_bits(x):
-    """float8_e4m3fn code of |x| <= 448, rounded to nearest even, where the GPU has no such conversion."""
-    magnitude = tl.abs(x)
-    bits = magnitude.to(tl.int32, bitcast=True)
-    rounded = (bits + 0x7FFFF + ((bits >> 20) & 1)) >> 20
-    normal = rounded - ((127 - 7) << 3)
-    subnormal = _to_even(magnitude * 512.0).to(tl.int32)
-    code = tl.where(magnitude < 0.015625, subnormal, normal)
-    return (code | tl.where(x < 0, 0x80, 0)).to(tl.uint8)
-
-
-@triton.jit
 def _code(x, limit, CODE: tl.constexpr):
     x = tl.minimum(tl.maximum(x, -limit), limit)
     if CODE == "int8":
-        return _to_even(x).to(tl.int8)
+        return to_even(x).to(tl.int8)
     elif CODE == "soft_fp8":
-        return _fp8_bits(x)
+        return float8_bits(x)
     else:
         return x.to(tl.float8e4nv)
 
@@ -60,6 +42,7 @@ def page_seal_kernel(
     exact_values,  # [exact pages, PAGE, kv_heads, HEAD_DIM], contiguous
     sources,
     targets,  # [seals] int64
+    count,  # [1] int32
     keys,
     key_scales,
     key_scale_bases,
@@ -81,9 +64,13 @@ def page_seal_kernel(
     BLOCK_D: tl.constexpr,
     PAGE: tl.constexpr,
     CODE: tl.constexpr,
+    HAS_COUNT: tl.constexpr,  # programs of seals from `count` on leave at once
 ):
     """One (page, kv head). Grid: (seals, kv heads)."""
     seal, kv_head = tl.program_id(0), tl.program_id(1)
+    if HAS_COUNT:  # noqa: SIM102  # a constant: what is inside is compiled only with it
+        if seal >= tl.load(count):
+            return
     kv_heads = tl.num_programs(1)
     limit = 127.0 if CODE == "int8" else 448.0
     source, target = tl.load(sources + seal).to(tl.int64), tl.load(targets + seal).to(tl.int64)
@@ -96,7 +83,7 @@ def page_seal_kernel(
     k = storable(tl.load(exact_keys + exact_at, mask=in_head[None, :], other=0.0))
     middle = (tl.max(k, axis=0) + tl.min(k, axis=0)) * 0.5
     offset_scale = _bfloat16_above(tl.div_rn(tl.max(tl.abs(middle), axis=0), _OFFSET_RANGE))
-    offset = _to_even(tl.div_rn(middle, offset_scale + tl.zeros_like(middle)))
+    offset = to_even(tl.div_rn(middle, offset_scale + tl.zeros_like(middle)))
     offset = tl.minimum(tl.maximum(offset, -_OFFSET_RANGE), _OFFSET_RANGE)
     rest = k - (offset * offset_scale)[None, :]
     wanted = tl.div_rn(tl.max(tl.abs(rest), axis=0), limit + tl.zeros_like(middle))
@@ -124,7 +111,9 @@ def page_seal_kernel(
     tl.store(value_scales + value_scale_at, value_scale.to(tl.bfloat16))
 
 
-def page_seal(layer: PagedLayer, sealed: SealedPages, sources: Tensor, targets: Tensor) -> None:
+def page_seal(
+    layer: PagedLayer, sealed: SealedPages, sources: Tensor, targets: Tensor, count: Tensor | None = None
+) -> None:
     """Quantize the exact pages `sources` into the sealed pages `targets`; see the op."""
     if sources.numel() == 0:
         return
@@ -135,6 +124,7 @@ def page_seal(layer: PagedLayer, sealed: SealedPages, sources: Tensor, targets: 
         layer.values,
         sources,
         targets,
+        sources if count is None else count,
         codes(sealed.keys, kind),
         sealed.key_scales,
         sealed.key_scale_bases,
@@ -149,5 +139,6 @@ def page_seal(layer: PagedLayer, sealed: SealedPages, sources: Tensor, targets: 
         BLOCK_D=triton.next_power_of_2(head_dim),
         PAGE=page_tokens,
         CODE=kind,
+        HAS_COUNT=count is not None,
         num_warps=4,
     )

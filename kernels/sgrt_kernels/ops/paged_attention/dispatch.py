@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from sgrt_kernels.device import triton_kernels
+from sgrt_kernels.device import runs_triton, triton_kernels
 from sgrt_kernels.layout import PagedLayer
 from sgrt_kernels.ops.paged_attention import reference
 
@@ -31,7 +31,7 @@ def paged_attention(
     result depends on its own context alone. On a GPU no chunk may be empty: a batch of as many rows as sequences is
     decoded one row each. Returns [tokens, heads, head_dim] in the query's dtype.
     """
-    if query.is_cuda:
+    if runs_triton(query):
         result: Tensor = triton_kernels("paged_attention").paged_attention(
             query,
             layer,

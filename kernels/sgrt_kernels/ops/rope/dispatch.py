@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from sgrt_kernels.device import triton_kernels
+from sgrt_kernels.device import runs_triton, triton_kernels
 from sgrt_kernels.ops.rope import reference
 from sgrt_kernels.rope_scaling import RopeScaling
 
@@ -16,7 +16,7 @@ def rope_table(
 
     positions: [tokens]. Pair `i` turns by `position * theta ** (-2 i / head_dim)`, stretched by `scaling`.
     """
-    if positions.is_cuda:
+    if runs_triton(positions):
         table: tuple[Tensor, Tensor] = triton_kernels("rope").rope_table(positions, head_dim, theta, scaling)
         return table
     return reference.rope_table(positions, head_dim, theta, scaling)
@@ -27,7 +27,7 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
     x: [tokens, heads, head_dim]; cos, sin: [tokens, head_dim / 2] float32.
     """
-    if x.is_cuda:
+    if runs_triton(x):
         result: Tensor = triton_kernels("rope").apply_rope(x, cos, sin)
         return result
     return reference.apply_rope(x, cos, sin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from sgrt_kernels.device import KernelBackend, kernel_backend, triton_kernels
+from sgrt_kernels.device import runs_triton, triton_kernels
 from sgrt_kernels.layout import LayoutError, PagedLayer
 from sgrt_kernels.ops.sealed_attention import reference
 
@@ -33,7 +33,7 @@ def sealed_attention(
         raise LayoutError("sealed_attention: this layer has no sealed pages; use paged_attention")
     implementation = (
         triton_kernels("sealed_attention").sealed_attention
-        if kernel_backend(query) is KernelBackend.TRITON
+        if runs_triton(query)
         else reference.sealed_attention
     )
     result: Tensor = implementation(

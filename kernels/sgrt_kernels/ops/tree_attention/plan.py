@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sgrt_kernels.buckets import bucket
+
 ROWS_PER_ITEM = 16
 TOKENS_PER_ITEM = 1024
 _SMALLEST_BUCKET = 16
@@ -110,7 +112,7 @@ def plan_tree(
                 num_partials += len(block)
     tokens_read = sum(item.token_count for item in items)
     items.sort(key=lambda item: -item.token_count * item.row_count)  # long ones first: the tail balances
-    items += [_padding(num_partials)] * (_bucket(len(items)) - len(items))
+    items += [_padding(num_partials)] * (bucket(len(items), _SMALLEST_BUCKET) - len(items))
     starts = [0]
     for partials in partials_of:
         starts.append(starts[-1] + len(partials))
@@ -151,11 +153,3 @@ def _padding(num_partials: int) -> _Item:
     return _Item(
         first_page=0, first_token=0, token_count=0, first_row=0, row_count=0, first_partial=num_partials
     )
-
-
-def _bucket(items: int) -> int:
-    """Powers of two and the steps half way between them, from _SMALLEST_BUCKET on."""
-    size = _SMALLEST_BUCKET
-    while size < items:
-        size = size * 3 // 2 if size & (size - 1) == 0 else size * 4 // 3
-    return size

@@ -1,0 +1,83 @@
+"""Whole models on the Triton kernels: prefill, decode and mixed steps give the reference's logits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from random_models import CONFIGS, random_model
+from torch import Tensor
+
+from sgrt.cache.pool import KVPool, PoolShape
+from sgrt.engine.plan import Plan, Span
+from sgrt.engine.runner import ModelRunner
+from sgrt_kernels.device import KernelBackend, kernels_on
+
+PAGE = 16
+# A prompt, a page border in a decode step, and both kinds of rows in one step: (sequence, tokens, of them wanted).
+STEPS = (
+    ((0, 31, 1), (1, 5, 1)),
+    ((0, 1, 1), (1, 1, 1)),
+    ((0, 1, 1), (1, 14, 3), (2, 17, 1)),
+    ((0, 1, 1), (1, 1, 1), (2, 1, 1)),
+)
+
+
+def run_steps(family: str, sealed: torch.dtype | None, backend: KernelBackend) -> list[Tensor]:
+    config = CONFIGS[family]
+    shape = PoolShape(
+        num_layers=len(config.layers),
+        num_pages=12,
+        page_tokens=PAGE,
+        kv_heads=config.kv_heads,
+        head_dim=config.head_dim,
+        num_tail_pages=9 if sealed else 0,
+    )
+    pool = KVPool(shape, dtype=torch.float32, sealed_dtype=sealed)
+    runner = ModelRunner(random_model(family), pool, vocabulary_tokens=config.vocabulary)
+    lengths = [0, 0, 0]
+    logits = []
+    with kernels_on(backend):
+        for step in STEPS:
+            spans = []
+            for sequence, count, wanted in step:
+                start = lengths[sequence]
+                lengths[sequence] += count
+                pages = range(4 * sequence, 4 * sequence + -(-lengths[sequence] // PAGE))
+                own = len(pages) - start // PAGE
+                spans.append(
+                    Span(
+                        tokens=[
+                            (7 * at + 3 * sequence) % config.vocabulary for at in range(start, start + count)
+                        ],
+                        start=start,
+                        pages=list(pages),
+                        # the tail keeps its page: page n of a sequence is written in tail n % 3
+                        own_pages=[12 + 3 * sequence + (start // PAGE + i) % 3 for i in range(own)]
+                        if sealed
+                        else [],
+                        logits_from=count - wanted,
+                        prompt_tokens=start + count,
+                    )
+                )
+            logits.append(runner.run(Plan(spans=tuple(spans))))
+    return logits
+
+
+@pytest.mark.parametrize(
+    ("family", "sealed", "tolerance"),
+    [
+        ("llama", None, 1e-4),
+        ("qwen2", None, 1e-4),
+        ("qwen3", torch.int8, 2e-2),  # sealed pages are read in half precision
+        ("gemma3", None, 1e-4),
+        ("gemma3", torch.float8_e4m3fn, 2e-2),
+    ],
+    ids=str,
+)
+def test_a_model_gives_the_logits_of_its_reference(
+    family: str, sealed: torch.dtype | None, tolerance: float
+) -> None:
+    expected = run_steps(family, sealed, KernelBackend.REFERENCE)
+    result = run_steps(family, sealed, KernelBackend.TRITON)
+    for step, reference in zip(result, expected, strict=True):
+        assert float((step - reference).norm() / reference.norm()) < tolerance
