@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sgrt.config import Limits
 from sgrt.engine.drawing import Drawing, Member
 from sgrt.engine.generation import Drawn, Generation
+from sgrt.engine.greedy import GreedyRunner
 from sgrt.engine.guide import Grammar, Guide, Spellings, TokenMasks
 from sgrt.engine.job import GenerateJob, Job, ScoreJob
 from sgrt.engine.job_failure import JobFailure, guarded
@@ -49,6 +50,7 @@ class EngineCore:
         self.stats = EngineStats(pages_total=limits.num_pages, tail_pages_total=limits.num_tail_pages)
         self.scheduler = Scheduler(limits, self.stats)
         self._runner = runner
+        self._largest = runner.largest if isinstance(runner, GreedyRunner) else None
         self._limits = limits
         self._end_token_ids = frozenset(end_token_ids)
         self._mask_words = -(-runner.vocabulary_tokens // 32)
@@ -141,14 +143,15 @@ class EngineCore:
             return False
         self._note_starts(step, now_s)
         plan = step.plan()
-        self._measure_pages()
+        self._measure()
+        finished = self.stats.finished
         planned = time.perf_counter()
         masks = self._fill_masks(step)
         filled = time.perf_counter()
         logits = self._runner.run(plan)
         ran = time.perf_counter()
         self.scheduler.commit(step)
-        drawn = self._drawing.draw(step.works, self._members, logits, masks)
+        drawn = self._drawing.draw(step.works, self._members, logits, masks, self._largest)
         sampled = time.perf_counter()
         self._commit(step, drawn)
         self.stats.steps += 1
@@ -157,7 +160,8 @@ class EngineCore:
         self.stats.forward_s += ran - filled
         self.stats.sample_s += sampled - ran
         self.stats.commit_s += time.perf_counter() - sampled
-        self._measure()
+        if self.stats.finished != finished:
+            self._measure()
         if self._checks_integrity:
             self.scheduler.check_integrity()
         return True
@@ -257,7 +261,7 @@ class EngineCore:
         masks: dict[Sequence, TokenMasks] = {}
         for work in step.works:
             member = self._members.get(work.sequence)
-            if work.num_rows == 0 or not isinstance(member, Generation):
+            if work.num_rows == 0 or not isinstance(member, Generation) or member.is_free:
                 continue
             if member.guide is not None:
                 try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,15 +35,20 @@ class Drawing:
         members: Mapping[Sequence, Member],
         logits: Tensor,
         masks: Mapping[Sequence, TokenMasks],
+        largest: Callable[[], list[int]] | None = None,
     ) -> dict[Sequence, list[Drawn]]:
         """Draw a token for every row of every generation, and score what is to be scored.
 
         `logits` [rows, vocabulary] come in the order of `works`. A generation without masks is free.
+        `largest` gives the tokens of the largest logits where the runner knows them.
         """
+        is_plain = not masks and (sequences := _plain_sequences(works, members)) is not None
+        if is_plain and largest is not None:
+            return _plain(sequences, largest())
         if logits.shape[-1] > self.sampled_tokens:
             logits = logits[:, : self.sampled_tokens]
-        if not masks and (sequences := _plain_sequences(works, members)) is not None:
-            return _plain(sequences, logits)
+        if is_plain:
+            return _plain(sequences, masked_sample(logits, _GREEDY).tolist() if sequences else [])
         rows: list[DrawnRow] = []
         places: list[int] = []
         first = 0
@@ -163,10 +168,7 @@ def _plain_sequences(works: Iterable[Work], members: Mapping[Sequence, Member]) 
     return sequences
 
 
-def _plain(sequences: list[Sequence], logits: Tensor) -> dict[Sequence, list[Drawn]]:
-    if not sequences:
-        return {}
-    tokens = masked_sample(logits, _GREEDY).tolist()
+def _plain(sequences: list[Sequence], tokens: list[int]) -> dict[Sequence, list[Drawn]]:
     return {
         sequence: [Drawn(token=token, origin=Origin.FREE)]
         for sequence, token in zip(sequences, tokens, strict=True)

@@ -22,7 +22,7 @@ from sgrt.engine.job import GenerateJob, ScoreJob
 from sgrt.engine.loop import EngineLoop
 from sgrt.engine.mailbox import Mailbox
 from sgrt.engine.output_text import OutputText
-from sgrt.engine.parts import EngineParts, load_parts
+from sgrt.engine.parts import EngineParts, load_parts, sampled_tokens
 from sgrt.engine.score_tree import PathScores, ScoreTree
 from sgrt.engine.stats import EngineStats
 from sgrt.engine.stream import Stream
@@ -71,10 +71,10 @@ class Engine:
         self._parts = parts
         tokenizer = parts.tokenizer
         self._vocabulary = tokenizer.vocabulary()
-        sampled_tokens = _sampled_tokens(parts)
+        num_sampled = sampled_tokens(tokenizer, parts.runner.vocabulary_tokens)
         self._intake = Intake(
             limits=parts.limits,
-            vocabulary_tokens=sampled_tokens,
+            vocabulary_tokens=num_sampled,
             end_token_ids=frozenset(tokenizer.end_token_ids),
             shares_prefixes=config.prefix_caching,
         )
@@ -84,7 +84,7 @@ class Engine:
             parts.runner,
             parts.limits,
             end_token_ids=tokenizer.end_token_ids,
-            sampled_tokens=sampled_tokens,
+            sampled_tokens=num_sampled,
             checks_integrity=config.checks_integrity,
         )
         self._core_stats = core.stats
@@ -359,14 +359,3 @@ class Engine:
 def _shut_down(loop: EngineLoop, grammars: GrammarQueue, parts: EngineParts) -> None:
     grammars.close()
     loop.stop(then=parts.close)
-
-
-def _sampled_tokens(parts: EngineParts) -> int:
-    """How many logits stand for a token: columns behind the last text or special token are padding."""
-    vocabulary = parts.tokenizer.vocabulary()
-    last = max(
-        [token for token, text in enumerate(vocabulary.tokens) if text is not None]
-        + [*vocabulary.special_tokens.values(), *vocabulary.end_token_ids],
-        default=0,
-    )
-    return min(last + 1, parts.runner.vocabulary_tokens)

@@ -43,6 +43,7 @@ class Generation:
         "allowed",
         "finish",
         "guide",
+        "is_free",
         "is_plain",
         "sampling",
         "seed",
@@ -61,7 +62,10 @@ class Generation:
         guide: Guide | None = None,
         allowed: NDArray[np.uint32] | None = None,
     ) -> None:
-        """`allowed` is the mask row of the tokens that may be drawn; None where there is none."""
+        """`allowed` is the mask row of the tokens that may be drawn; None where there is none.
+
+        `is_free` says that any token may come at any time, `is_plain` that the largest logit is drawn.
+        """
         self.sequence = sequence
         self.sampling: SamplingParams = sequence.request.sampling
         self.seed = seed
@@ -74,6 +78,9 @@ class Generation:
         self._text = text
         self._ends = end_token_ids if guide is not None or not self.sampling.ignore_eos else frozenset()
         self._stop_ids = frozenset(self.sampling.stop_token_ids)
+        self.is_free = (
+            guide is None and allowed is None and (self.sampling.min_tokens == 0 or not self.ending_ids)
+        )
         self._num_forced = 0
         self._tokens: list[int] = []
         self._origins: list[Origin] = []

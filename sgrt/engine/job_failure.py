@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Self
 
 from sgrt.errors import BackendError, ConstraintError, SgrtError
@@ -31,19 +30,31 @@ class JobFailure(Exception):
         return cls(error)
 
 
-@contextmanager
-def guarded() -> Iterator[None]:
+class _Guard:
+    """Turns what is raised inside its block into a `JobFailure`. Stateless: one does for every block."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, JobFailure):
+            raise JobFailure.because_of(error) from error
+
+
+_GUARD = _Guard()
+
+
+def guarded() -> _Guard:
     """What an output's own code raises inside the block becomes the failure of its job.
 
     Raises:
         JobFailure: the code raised an Exception; a JobFailure passes as it is.
     """
-    try:
-        yield
-    except JobFailure:
-        raise
-    except Exception as error:
-        raise JobFailure.because_of(error) from error
+    return _GUARD
 
 
 def constraint_error(error: GrammarError) -> ConstraintError:

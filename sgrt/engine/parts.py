@@ -15,6 +15,7 @@ from sgrt.cache.pool import KVPool, PoolShape
 from sgrt.checkpoint.checkpoint import Checkpoint
 from sgrt.checkpoint.opening import open_checkpoint
 from sgrt.config import EngineConfig, KvCacheDtype, Limits, resolve_limits
+from sgrt.engine.native_runner import NativeRunner
 from sgrt.engine.runner import ModelRunner, Runner
 from sgrt.errors import InvalidRequest, UnsupportedModel
 from sgrt.model.model import Model
@@ -93,7 +94,7 @@ def load_parts(config: EngineConfig) -> EngineParts:
     )
     return EngineParts(
         name=checkpoint.name,
-        runner=ModelRunner(model, pool, vocabulary_tokens=numbers.vocabulary),
+        runner=_runner(model, pool, tokenizer),
         limits=limits,
         tokenizer=tokenizer,
         template=template,
@@ -104,6 +105,24 @@ def load_parts(config: EngineConfig) -> EngineParts:
             f"pages of {limits.page_tokens} tokens in {_dtypes_in_words(pool)} (up to {pool.num_bytes >> 20} MiB)"
         ),
     )
+
+
+def sampled_tokens(tokenizer: Tokenizer, vocabulary_tokens: int) -> int:
+    """How many logits stand for a token: columns behind the last text or special token are padding."""
+    vocabulary = tokenizer.vocabulary()
+    last = max(
+        [token for token, text in enumerate(vocabulary.tokens) if text is not None]
+        + [*vocabulary.special_tokens.values(), *vocabulary.end_token_ids],
+        default=0,
+    )
+    return min(last + 1, vocabulary_tokens)
+
+
+def _runner(model: Model, pool: KVPool, tokenizer: Tokenizer) -> Runner:
+    vocabulary = model.config.vocabulary
+    if isinstance(model, NativeDecoder):
+        return NativeRunner(model, pool, sampled_tokens=sampled_tokens(tokenizer, vocabulary))
+    return ModelRunner(model, pool, vocabulary_tokens=vocabulary)
 
 
 def available_bytes(device: str) -> int:

@@ -7,6 +7,7 @@ in one fixed order. They do not depend on the batch, on chunk sizes or on what w
 from __future__ import annotations
 
 import ctypes
+from array import array
 from types import TracebackType
 from typing import Self
 
@@ -15,11 +16,12 @@ from torch import Tensor
 
 from sgrt.model.batch import Batch
 from sgrt.model.config import ModelConfig
+from sgrt.model.native_step import SealNumbers, StepNumbers
 from sgrt.model.native_weights import DecoderUnsupported, NativeWeights, PackedSource
-from sgrt_kernels.layout import PagedLayer
+from sgrt_kernels.layout import PagedLayer, PageSeals
 from sgrt_kernels.native.library import kernels
-from sgrt_kernels.native.sealed import Seals, layers_of
-from sgrt_kernels.native.structures import SealedLayerStruct, StepStruct
+from sgrt_kernels.native.sealed import SEALED_TYPES, layers_of
+from sgrt_kernels.native.structures import SealedLayerStruct, SealsStruct, StepStruct
 from sgrt_kernels.native.weights import ThreadTeam, WeightArena, usable_threads
 
 __all__ = ["DecoderUnsupported", "NativeDecoder"]
@@ -59,6 +61,9 @@ class NativeDecoder:
         self._sealed_layers: ctypes.Array[SealedLayerStruct] | None = None
         self._keys = (ctypes.c_void_p * len(config.layers))()
         self._values = (ctypes.c_void_p * len(config.layers))()
+        self._step = StepStruct(keys=ctypes.addressof(self._keys), values=ctypes.addressof(self._values))
+        self._seals = SealsStruct()
+        self._step_address = ctypes.addressof(self._step)
 
     @property
     def config(self) -> ModelConfig:
@@ -81,42 +86,53 @@ class NativeDecoder:
         Raises:
             DecoderUnsupported: the dtype of the exact pages is neither float32 nor bfloat16.
         """
+        numbers = StepNumbers(
+            token_ids=batch.token_ids.tolist(),
+            positions=batch.positions.tolist(),
+            slots=batch.slots.tolist(),
+            logit_rows=batch.logit_rows.tolist(),
+            query_starts=batch.query_starts.tolist(),
+            context_lengths=batch.context_lengths.tolist(),
+            page_tables=batch.page_table.tolist(),
+            seals=None if batch.seals is None else _seal_numbers(batch.seals),
+        )
+        logits = torch.empty((len(numbers.logit_rows), self._config.vocabulary), dtype=torch.float32)
+        self.compute(numbers, batch.layers, logits)
+        return logits
+
+    def compute(
+        self,
+        numbers: StepNumbers,
+        layers: tuple[PagedLayer, ...],
+        logits: Tensor,
+        *,
+        largest: array[int] | None = None,
+        candidates: int = 0,
+    ) -> None:
+        """As `forward`, into `logits`, [at least rows, vocabulary] float32 contiguous.
+
+        `largest`, of at least as many 64-bit integers as there are rows, gets the first of each row's largest of the
+        first `candidates` logits, -1 where none is above -inf.
+
+        Raises:
+            DecoderUnsupported: the dtype of the exact pages is neither float32 nor bfloat16.
+        """
         if self._handle is None:
             raise RuntimeError("the decoder is closed")
-        self._point_at(batch.layers)
-        seals = self._seals_of(batch)
-        rows, tokens = batch.logit_rows.shape[0], batch.token_ids.shape[0]
-        logits = torch.empty((rows, self._config.vocabulary), dtype=torch.float32)
-        arrays = {
-            "token_ids": (batch.token_ids, torch.int64),
-            "positions": (batch.positions, torch.int64),
-            "slots": (batch.slots, torch.int64),
-            "query_starts": (batch.query_starts, torch.int32),
-            "context_lengths": (batch.context_lengths, torch.int32),
-            "page_table": (batch.page_table, torch.int32),
-            "logit_rows": (batch.logit_rows, torch.int64),
-        }
-        # Contiguous tensors of the right type pass through `to` and `contiguous` uncopied.
-        held = {name: tensor.to(dtype).contiguous() for name, (tensor, dtype) in arrays.items()}
-        step = StepStruct(
-            **{name: tensor.data_ptr() for name, tensor in held.items()},
-            keys=ctypes.addressof(self._keys),
-            values=ctypes.addressof(self._values),
-            logits=logits.data_ptr(),
-            seals=None if seals is None else seals.address,
-            tokens=tokens,
-            sequences=batch.context_lengths.shape[0],
-            max_pages=batch.page_table.shape[1],
-            rows=rows,
-            page_tokens=batch.layers[0].page_tokens,
-            page_type=_PAGE_TYPES[batch.layers[0].keys.dtype],
-        )
-        outcome = self._library.sgrt_decoder_forward(self._handle, ctypes.byref(step))
+        if layers is not self._layers:
+            self._point_at(layers)
+        step = self._step
+        held = numbers.write_into(step, self._seals)
+        step.logits = logits.data_ptr()
+        step.seals = None if numbers.seals is None else ctypes.addressof(self._seals)
+        step.largest = None if largest is None else largest.buffer_info()[0]
+        step.candidates = candidates
+        outcome = self._library.sgrt_decoder_forward(self._handle, self._step_address)
+        del held
         if outcome == 0:
-            raise MemoryError(f"no memory for a step of {tokens} tokens")
+            raise MemoryError(f"no memory for a step of {step.tokens} tokens")
         if outcome < 0:
             raise ValueError(f"a token id lies outside the vocabulary of {self._config.vocabulary} tokens")
-        return logits
 
     def close(self) -> None:
         """Stop the threads and give the weights' memory back. Closing twice is harmless."""
@@ -135,9 +151,7 @@ class NativeDecoder:
         self.close()
 
     def _point_at(self, layers: tuple[PagedLayer, ...]) -> None:
-        """Take the addresses of the pages, anew only where the pool has changed."""
-        if layers is self._layers:
-            return
+        """Take the addresses of the pages."""
         for index, layer in enumerate(layers):
             for pages in (layer.keys, layer.values):
                 if pages.dtype not in _PAGE_TYPES:
@@ -151,18 +165,22 @@ class NativeDecoder:
             self._keys[index] = layer.keys.data_ptr()
             self._values[index] = layer.values.data_ptr()
         sealed = [layer.sealed for layer in layers if layer.sealed is not None]
-        self._sealed_layers = layers_of(sealed) if sealed else None
+        if sealed:
+            self._sealed_layers = layers_of(sealed)
+            self._seals.layers = ctypes.addressof(self._sealed_layers)
+            self._seals.sealed_type = SEALED_TYPES[sealed[0].keys.dtype]
+        self._step.page_tokens = layers[0].page_tokens
+        self._step.page_type = _PAGE_TYPES[layers[0].keys.dtype]
         self._layers = layers
-
-    def _seals_of(self, batch: Batch) -> Seals | None:
-        sealed = batch.layers[0].sealed
-        if batch.seals is None or sealed is None:
-            return None
-        assert self._sealed_layers is not None, "sealed pages were taken the addresses of"
-        return Seals(self._sealed_layers, batch.seals, sealed.keys.dtype)
 
     def _advise(self, pages: Tensor) -> None:
         """Large pages for all but the beginning, where memory is touched from now on."""
         small = min(_SMALL_PAGES_BYTES, pages.nbytes)
         self._library.sgrt_advise_small_pages(pages.data_ptr(), small)
         self._library.sgrt_advise_large_pages(pages.data_ptr() + small, pages.nbytes - small)
+
+
+def _seal_numbers(seals: PageSeals) -> SealNumbers:
+    return SealNumbers(
+        sources=seals.sources.tolist(), targets=seals.targets.tolist(), own_pages=seals.own_pages.tolist()
+    )

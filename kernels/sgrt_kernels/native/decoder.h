@@ -15,7 +15,7 @@ namespace sgrt {
 
 // Buffers of one step, [tokens] rows each.
 struct StepBuffers {
-    Workspace residual, normed, qkv, attended, partials, sublayer, rope;
+    Workspace residual, qkv, attended, partials, sublayer, rope, largest;
     Workspace shared, bent;  // the activations that all threads read; the second ones are of the feed-forward block
 };
 

@@ -79,8 +79,11 @@ struct SgrtStep {
     void* const* values;
     float* logits;  // [rows, vocabulary]
     const SgrtSeals* seals;  // null: pages are not sealed
+    int64_t* largest;  // [rows], the first of a row's largest logits, -1 where none is above -inf; or null
     int32_t tokens, sequences, max_pages, rows, page_tokens;
-    int32_t page_type;  // sgrt::PageType
+    int32_t page_type;   // sgrt::PageType
+    int32_t candidates;  // logits from this one on are not looked at for `largest`
+    int32_t unused;
 };
 
 struct SgrtAttention {

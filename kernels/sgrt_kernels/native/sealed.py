@@ -11,7 +11,7 @@ import torch
 from sgrt_kernels.layout import LayoutError, PageSeals, SealedPages
 from sgrt_kernels.native.structures import SealedLayerStruct, SealsStruct
 
-_SEALED_TYPES = {torch.int8: 0, torch.float8_e4m3fn: 1}
+SEALED_TYPES = {torch.int8: 0, torch.float8_e4m3fn: 1}
 
 
 def sealed_layer(pages: SealedPages) -> SealedLayerStruct:
@@ -43,7 +43,7 @@ class Seals:
             own_pages=own_pages.data_ptr(),
             count=sources.shape[0],
             max_own_pages=own_pages.shape[1],
-            sealed_type=_SEALED_TYPES[dtype],
+            sealed_type=SEALED_TYPES[dtype],
         )
 
     @property

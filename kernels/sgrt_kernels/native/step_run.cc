@@ -76,6 +76,10 @@ StepRun::StepRun(Decoder& decoder, const SgrtStep& step)
     const size_t widest = std::max(hidden_, query_width_);
     const int rows = std::max(step.tokens, step.rows);
     shared_ = buffers.shared.bytes(Activations::bytes(rows, static_cast<int>(widest)));
+    if (step.largest != nullptr) {
+        const size_t parts = static_cast<size_t>(step.rows) * static_cast<size_t>(largest_parts(step.candidates));
+        largest_ = reinterpret_cast<Largest*>(buffers.largest.bytes(parts * sizeof(Largest)));
+    }
     // Threads find their own buffers large enough: nothing is allocated, and nothing can fail, inside `run`.
     for (const auto& own : decoder.own_) {
         own->row.floats(widest);
@@ -316,6 +320,20 @@ void StepRun::predict(int thread) {
         store_within(step_.logits + static_cast<size_t>(token) * static_cast<size_t>(model_.vocabulary), row,
                      model_.vocabulary, values);
     });
+    if (step_.largest != nullptr) find_largest(thread);
+}
+
+// Of every row, in parts, so that all threads have a share of a single row.
+void StepRun::find_largest(int thread) {
+    team_.barrier(thread);
+    const int parts = largest_parts(step_.candidates);
+    for (int share; (share = team_.claim(thread, step_.rows * parts)) != ThreadTeam::kNone;) {
+        const float* row = step_.logits + static_cast<size_t>(share / parts) * static_cast<size_t>(model_.vocabulary);
+        largest_[share] = largest_of(row, share % parts * kLargestPart, step_.candidates);
+    }
+    team_.barrier(thread);
+    if (thread != 0) return;
+    for (int row = 0; row < step_.rows; ++row) step_.largest[row] = first_largest(largest_ + row * parts, parts);
 }
 
 }  // namespace sgrt

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "decoder.h"
+#include "largest.h"
 #include "product.h"
 
 namespace sgrt {
@@ -25,6 +26,7 @@ class StepRun {
     size_t scratch_floats() const;
     void feed_forward(int thread, int layer);
     void predict(int thread);
+    void find_largest(int thread);
 
     // `source(row, spare)` gives a row of `columns` floats, in `spare` or elsewhere. The activations are this thread's
     // own for a few rows, which costs less than waiting for another thread; else all threads share the work.
@@ -46,6 +48,7 @@ class StepRun {
     AttentionShape shape_;
     size_t hidden_, query_width_, kv_width_, qkv_width_;
     float *residual_, *sublayer_, *qkv_, *attended_, *partials_, *rope_;
+    Largest* largest_ = nullptr;  // [rows][largest_parts], where `largest` is wanted
     uint8_t *shared_, *bent_;
 };
 

@@ -122,9 +122,22 @@ class StepStruct(ctypes.Structure):
                 "values",
                 "logits",
                 "seals",
+                "largest",
             )
         ),
-        *((name, _int) for name in ("tokens", "sequences", "max_pages", "rows", "page_tokens", "page_type")),
+        *(
+            (name, _int)
+            for name in (
+                "tokens",
+                "sequences",
+                "max_pages",
+                "rows",
+                "page_tokens",
+                "page_type",
+                "candidates",
+                "unused",
+            )
+        ),
     ]
 
 
