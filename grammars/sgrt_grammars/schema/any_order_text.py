@@ -8,6 +8,7 @@ from functools import partial
 
 from sgrt_grammars.expression import (
     EMPTY_TEXT,
+    NOTHING,
     Concatenation,
     Expression,
     Literal,
@@ -17,7 +18,7 @@ from sgrt_grammars.regex.spelling import alternation
 from sgrt_grammars.schema.formula import NEVER, Formula
 from sgrt_grammars.schema.free_keys import split_by_counters
 from sgrt_grammars.schema.implied import NO_NAMES, Debts
-from sgrt_grammars.schema.json_text import space
+from sgrt_grammars.schema.json_text import comma, space
 from sgrt_grammars.schema.object_text import ObjectText, Progress
 
 
@@ -54,17 +55,42 @@ class AnyOrderText(ObjectText):
         return Concatenation((Literal(b"{"), space(self.values.whitespace), inside, Literal(b"}")))
 
     def _members(self, progress: Progress) -> Iterator[tuple[str, Formula, Progress]]:
-        size = self._grown(progress.size)
         barred = progress.written | self._impossible
-        for index, name in enumerate(self._names):
-            if barred >> index & 1:
-                continue
-            written = progress.written | 1 << index
-            missing = self._missing(written)
-            if missing & self._impossible or not self._has_room(progress.size + 1 + missing.bit_count()):
-                continue
-            for formula, counts in self._counted(name, self.shape.members[name].value, progress.counts):
-                yield name, formula, Progress(0, size, counts, written=written)
+        for index in range(len(self._names)):
+            if not barred >> index & 1:
+                yield from self._member_at(index, progress)
+
+    def _member_at(self, index: int, progress: Progress) -> Iterator[tuple[str, Formula, Progress]]:
+        """One member, where it leaves room for what must come with it."""
+        name = self._names[index]
+        written = progress.written | 1 << index
+        missing = self._missing(written)
+        if missing & self._impossible or not self._has_room(progress.size + 1 + missing.bit_count()):
+            return
+        size = self._grown(progress.size)
+        for formula, counts in self._counted(name, self.shape.members[name].value, progress.counts):
+            yield name, formula, Progress(0, size, counts, written=written)
+
+    def _build_shortest(self, progress: Progress) -> Expression:
+        """All members that must come at once: states between them would be one for each set of what is left."""
+        parts: list[Expression] = []
+        while due := self._next_due(progress):
+            name, value, progress = due
+            parts += [comma(self.values.whitespace), self._member(name, value)]
+        parts.append(space(self.values.whitespace) if self._may_end(progress) else NOTHING)
+        return Concatenation(tuple(parts))
+
+    def _next_due(self, progress: Progress) -> tuple[str, Formula, Progress] | None:
+        """The first member that the short form writes now, and what stands then."""
+        missing = self._missing(progress.written)
+        is_enough = progress.size + missing.bit_count() >= self.shape.minimum
+        if is_enough and not missing:
+            return None
+        members = self._members(progress)
+        if is_enough and not self._implications:
+            index = (missing & -missing).bit_length() - 1
+            members = self._member_at(index, progress)
+        return next((one for one in members if self._is_due(one[0], progress)), None)
 
     def _short_build(self, progress: Progress) -> Callable[[], Expression]:
         """What still comes has the members' order, and free keys come last: any order reaches no more than that."""

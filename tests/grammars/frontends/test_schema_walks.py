@@ -52,6 +52,8 @@ SCHEMAS: list[tuple[str, dict[str, Any]]] = [
     ("counted items", {"type": "array", "contains": {"const": 1}, "minContains": 2, "maxContains": 3, "maxItems": 5,
      "items": {"type": ["integer", "null"]}}),
     ("implied members", {**PERSON, "dependentRequired": {"age": ["kind"], "kind": ["age"]}, "required": ["name"]}),
+    ("many members that must come", {"type": "object", "properties": {f"m{i}": {"enum": [i, "a"]} for i in range(24)},
+     "required": [f"m{i}" for i in range(24) if i % 3], "dependentRequired": {"m1": ["m0"], "m2": ["m3"]}, "minProperties": 18}),
     ("a tree", {"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {"label": {"type": "string", "maxLength": 3},
      "children": {"type": "array", "items": {"$ref": "#/$defs/node"}, "maxItems": 2}}, "required": ["label"],
      "additionalProperties": False}}}),

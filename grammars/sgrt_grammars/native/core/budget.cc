@@ -66,25 +66,34 @@ void Machine::ensure_end_index(Split& parts) {
     parts.has_end_index = true;
 }
 
+// What each token leads to, then what that costs. An operation that stops to wait for a deferred expression goes on
+// with the costs it has not found yet.
 void Machine::ensure_costs(Id id, NodeMask& mask) {
     if (mask.has_costs) return;
-    mask.tokens.clear();
-    mask.targets.clear();
-    mask.costs.clear();
-    mask.uses.clear();
-    mask.highest_cost = 0;
-    auto cost_of = [&](Id target, std::vector<uint32_t>& costs, std::vector<uint8_t>& uses) {
+    if (!mask.has_targets) note_targets(id, mask);
+    auto find_cost = [&](Id target, std::vector<uint32_t>& costs, std::vector<uint8_t>& uses) {
         const Completion* found = completion(target);
         costs.push_back(found ? found->cost : NO_COST);
         uses.push_back(found ? found->uses : 0);
         mask.highest_cost = std::max(mask.highest_cost, costs.back());
         mask.uses_registers = mask.uses_registers || uses.back();
     };
+    while (mask.costs.size() < mask.targets.size()) find_cost(mask.targets[mask.costs.size()], mask.costs, mask.uses);
+    for (DensePart& part : mask.dense) {
+        ensure_end_index(*part.split);
+        while (part.costs.size() < part.split->ends.size())
+            find_cost(concatenation(part.split->ends[part.costs.size()], part.tail), part.costs, part.uses);
+    }
+    mask.has_costs = true;
+}
+
+void Machine::note_targets(Id id, NodeMask& mask) {
+    mask.tokens.clear();
+    mask.targets.clear();
     auto note = [&](const Trie& walked, int32_t at, Id target) {
         for (int32_t i = walked.token_start[size_t(at)]; i < walked.token_start[size_t(at) + 1]; i++) {
             mask.tokens.push_back(walked.tokens[size_t(i)]);
             mask.targets.push_back(target);
-            cost_of(target, mask.costs, mask.uses);
         }
     };
     Walk walk(*this);
@@ -93,21 +102,14 @@ void Machine::ensure_costs(Id id, NodeMask& mask) {
     } else {
         note_dense(id, mask, note);
     }
-    for (DensePart& part : mask.dense) {
-        ensure_end_index(*part.split);
-        part.costs.clear();
-        part.uses.clear();
-        for (Id end : part.split->ends) cost_of(concatenation(end, part.tail), part.costs, part.uses);
-    }
     for (int32_t token : specials(id)) {
         Id target = derive(id, FIRST_SPECIAL + token);
         if (node(target).has_guard) target = strip(target).whole;
         if (target == NOTHING_ID || !is_alive(target)) continue;
         mask.tokens.push_back(token);
         mask.targets.push_back(target);
-        cost_of(target, mask.costs, mask.uses);
     }
-    mask.has_costs = true;
+    mask.has_targets = true;
 }
 
 // Walk what add_dense walked beside the inside tokens.

@@ -121,7 +121,7 @@ struct NodeMask {
     std::vector<int32_t> single, multiple, tight;   // see automaton/walk.py
     std::vector<DensePart> dense;
     // Built when a budget is asked for: what each token outside the dense parts leads to, and what that costs.
-    bool has_costs = false;
+    bool has_costs = false, has_targets = false;
     std::vector<int32_t> tokens;
     std::vector<Id> targets;
     std::vector<uint32_t> costs;
@@ -315,6 +315,7 @@ private:
     std::vector<Id> choices(Id id);
     void add_dense(Id id, NodeMask& mask);
     void add_specials(Id id, NodeMask& mask);
+    void note_targets(Id id, NodeMask& mask);
     template <class Note> void note_dense(Id id, NodeMask& mask, Note note);
     bool has_tight_end(Id head, const Split& split, Id tail);
     void add_split(const Split& split, Id tail, NodeMask& mask);
