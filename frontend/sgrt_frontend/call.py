@@ -45,6 +45,15 @@ def _require_type(value: object, kind: type | UnionType, param: str, message: st
         raise InvalidRequest(f"{param}: must be {message}, not {value!r:.80}", param=param)
 
 
+def _require_kind(value: object, kind: type, param: str) -> None:
+    """Names both types in full: there is a SamplingParams for calls and another for `LLM`."""
+    _require(isinstance(value, kind), param, f"must be {_full_name(kind)}, not {_full_name(type(value))}")
+
+
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def _require_items(values: Iterable[object], kind: type, param: str, message: str) -> None:
     """Looks at each type once: a prompt has thousands of tokens and one type."""
     _require_type(values, tuple | list, param, f"a tuple of {message}")
@@ -199,13 +208,21 @@ class Call:
 
     def __post_init__(self) -> None:
         _require_items(self.prompt, Integral, "prompt", "token ids")
+        _require_kind(self.sampling, SamplingParams, "sampling")
+        if self.constraint is not None:
+            _require_type(
+                self.constraint,
+                Constraint,
+                "constraint",
+                'a constraint such as sgrt_grammars.Regex(pattern="a+")',
+            )
         _require_type(self.priority, Integral, "priority", "a whole number")
         _require(-(2**31) <= self.priority < 2**31, "priority", "must lie in [-2**31, 2**31)")
         if self.deadline_s is not None:
             _require_type(self.deadline_s, Real, "deadline_s", "a number of seconds")
         _require_type(self.cache_salt, str, "cache_salt", "a string")
         if self.plan is not None:
-            _require_type(self.plan, CallPlan, "plan", "a CallPlan")
+            _require_kind(self.plan, CallPlan, "plan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

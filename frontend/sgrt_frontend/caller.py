@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sgrt_frontend.backend import Backend
-from sgrt_frontend.call import Call, Chunk, Finish, Origin, Score, TokenInfo
+from sgrt_frontend.call import Call, Chunk, Finish, Origin, Score, StopReason, TokenInfo
 from sgrt_frontend.choice_search import ScoreTokens
-from sgrt_frontend.errors import BackendError, DeadlineExceeded
+from sgrt_frontend.errors import BackendError, Cancelled, DeadlineExceeded, SgrtError
 from sgrt_frontend.expression import Value
 from sgrt_frontend.gen import Gen
 from sgrt_frontend.select import Select
@@ -64,8 +64,11 @@ class _Output:
         self.finish = chunk.finish or self.finish
 
     def sample(self, index: int) -> Sample:
+        """The output as it ended. What was broken off is no value, whatever text there is of it."""
         if self.finish is None:
             raise BackendError(f"the backend ended output {index} without saying why it stopped")
+        if self.finish.reason in _BROKEN_OFF:
+            raise _BROKEN_OFF[self.finish.reason](len(self.token_ids))
         return Sample(
             text="".join(self.text),
             token_ids=tuple(self.token_ids),
@@ -77,6 +80,22 @@ class _Output:
         )
 
 
+def _cancelled(num_tokens: int) -> Cancelled:
+    return Cancelled(
+        f"the backend broke the call off after {num_tokens} tokens (it is closing)", by_backend=True
+    )
+
+
+def _overdue(num_tokens: int) -> DeadlineExceeded:
+    return DeadlineExceeded(f"the call's deadline passed after {num_tokens} tokens")
+
+
+_BROKEN_OFF: dict[StopReason, Callable[[int], SgrtError]] = {
+    StopReason.CANCELLED: _cancelled,
+    StopReason.DEADLINE: _overdue,
+}
+
+
 class LiveCaller:
     """Calls a backend. A cancelled or overdue call closes its stream, which frees its pages."""
 
@@ -84,14 +103,19 @@ class LiveCaller:
         self._backend = backend
 
     async def generate(self, gen: Gen[Value], call: Call, on_chunk: OnChunk | None) -> Generated:
-        """Run a call to its end."""
+        """Run a call to its end.
+
+        Raises:
+            Cancelled: the backend broke an output off, since it is closing.
+            DeadlineExceeded: the deadline passed before the end.
+        """
         started = time.perf_counter()
         outputs = [_Output() for _ in range(call.sampling.n)]
         try:
-            async with asyncio.timeout(call.deadline_s):
+            async with asyncio.timeout(call.deadline_s) as clock:
                 await self._consume(call, outputs, on_chunk)
         except TimeoutError as error:
-            if isinstance(error, DeadlineExceeded):
+            if isinstance(error, DeadlineExceeded) or not clock.expired():
                 raise
             raise DeadlineExceeded(f"the call took longer than its {call.deadline_s} s") from error
         samples = tuple(output.sample(index) for index, output in enumerate(outputs))

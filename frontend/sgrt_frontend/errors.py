@@ -55,7 +55,11 @@ class DeadlineExceeded(SgrtError, TimeoutError):
 
 
 class Cancelled(SgrtError):
-    """The call was cancelled."""
+    """The call was cancelled: by the program, or `by_backend`, which is closing and gave up what it had begun."""
+
+    def __init__(self, message: str, *, by_backend: bool = False) -> None:
+        super().__init__(message)
+        self.by_backend = by_backend
 
 
 class ProgramError(SgrtError):

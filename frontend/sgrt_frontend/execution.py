@@ -13,7 +13,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.caller import Caller, LiveCaller
 from sgrt_frontend.encoder import Encoder
-from sgrt_frontend.errors import DeadlineExceeded, SgrtError
 from sgrt_frontend.events import Event
 from sgrt_frontend.history import current_history
 from sgrt_frontend.options import RunOptions
@@ -114,19 +113,16 @@ async def execute(run: Run, body: Body, state: State[Any], pool: Executor | None
     A sync body runs in a thread of `pool`. A failure cancels what is still running.
     """
     try:
-        async with asyncio.timeout(run.options.timeout_s):
+        async with asyncio.timeout(run.options.timeout_s) as clock:
             await _body_on_loop(body, state, pool)
             await run.finish()
-    except TimeoutError as error:
-        reason = DeadlineExceeded(f"the run took longer than its timeout of {run.options.timeout_s} s")
-        await run.abort(reason)
-        failure = error if isinstance(error, SgrtError) else reason
-        state._failure = failure
-        raise failure from error
     except BaseException as error:
-        await run.abort()
-        state._failure = error
-        raise
+        reason = run.overdue(clock, error)
+        await run.abort(reason)
+        state._failure = reason or error
+        if reason is None:
+            raise
+        raise reason from error
 
 
 async def _body_on_loop(body: Body, state: State[Any], pool: Executor | None) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from sgrt_frontend.errors import InvalidRequest, SgrtError
+from sgrt_frontend.errors import InvalidRequest
 from sgrt_frontend.expression import Value, Var
 from sgrt_frontend.slot import Slot
 from sgrt_frontend.source import caller_source
@@ -19,7 +19,7 @@ def first_of(states: Iterable[State], variable: str | Var[Any], *, accept: Accep
     """Wait for the first state whose `variable` is there (and accepted); cancel the other states.
 
     Raises:
-        ProgramError: every state failed; the last failure.
+        ProgramError: every state failed (the last failure), or `accept` raised.
         InvalidRequest: no state's value was accepted.
     """
     racers = list(states)
@@ -45,7 +45,7 @@ def _race(states: list[State], variable: str | Var[Any], accept: Accept | None) 
     async def race() -> None:
         try:
             index = await _first(slots, accept)
-        except SgrtError as error:
+        except Exception as error:  # noqa: BLE001 - a state's failure or what `accept` raised, for whoever waits
             winner.fail(error)
             return
         for other, state in enumerate(states):

@@ -13,7 +13,7 @@ from sgrt_frontend.call import CallPlan, Usage
 from sgrt_frontend.caller import Caller
 from sgrt_frontend.chain import Link
 from sgrt_frontend.encoder import Encoder
-from sgrt_frontend.errors import Cancelled, InvalidRequest, ProgramError, SgrtError
+from sgrt_frontend.errors import Cancelled, DeadlineExceeded, InvalidRequest, ProgramError, SgrtError
 from sgrt_frontend.events import Event
 from sgrt_frontend.frames import UserFrames
 from sgrt_frontend.options import RunOptions
@@ -188,8 +188,17 @@ class Run:
         self.scope.close()
         for slot in self._slots:
             failure = slot.failure
-            if failure is not None and not slot.was_raised and not isinstance(failure, Cancelled):
+            if failure is not None and not slot.was_raised and not _is_wanted(failure):
                 await slot.get()
+
+    def overdue(self, clock: asyncio.Timeout, error: BaseException) -> DeadlineExceeded | None:
+        """That the run took too long, if its time was up when it ended with `error`.
+
+        A body may raise a TimeoutError of its own, and a run may be cancelled from outside.
+        """
+        if not clock.expired() or not isinstance(error, Exception):
+            return None
+        return DeadlineExceeded(f"the run took longer than its timeout of {self.options.timeout_s} s")
 
     async def abort(self, reason: SgrtError | None = None) -> None:
         """Cancel all calls and wait until they are gone."""
@@ -199,3 +208,8 @@ class Run:
                 task.cancel()
             await asyncio.wait(self._open_tasks)
         self.is_over = True
+
+
+def _is_wanted(failure: BaseException) -> bool:
+    """Whether the program itself cancelled the call."""
+    return isinstance(failure, Cancelled) and not failure.by_backend

@@ -156,7 +156,7 @@ class Slot:
         if self.upstream is not None:
             self.upstream.was_raised = True
         if isinstance(error, Cancelled):
-            return Cancelled(f"{self.source}: {self._shown}: {error}")
+            return Cancelled(f"{self.source}: {self._shown}: {error}", by_backend=error.by_backend)
         return self.blame()
 
 

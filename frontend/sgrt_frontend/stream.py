@@ -6,16 +6,18 @@ import asyncio
 import queue
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Generic, TypeVar
 
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.errors import InvalidRequest
 from sgrt_frontend.events import Delta, Event
-from sgrt_frontend.execution import Body, Opened, execute, open_run
+from sgrt_frontend.execution import Body, Opened, execute
 from sgrt_frontend.frames import UserFrames
 from sgrt_frontend.loop import LoopThread
 from sgrt_frontend.options import RunOptions
+from sgrt_frontend.planning.schedule import open_planned
 from sgrt_frontend.state import State
 
 R = TypeVar("R")
@@ -37,7 +39,9 @@ class AsyncStream(Generic[R]):
         self._pool: ThreadPoolExecutor | None = None
 
     async def __aenter__(self) -> AsyncStream[R]:
-        self._opened = open_run(self._body, self._options, self._backend, listener=self._events.put_nowait)
+        self._opened = await open_planned(
+            self._body, self._options, self._backend, listener=self._events.put_nowait
+        )
         if not self._body.is_async:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="sgrt-body")
         run, state = self._opened
@@ -91,18 +95,20 @@ class Stream(Generic[R]):
         self._options = options
         self._backend = backend
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-        self._thread: LoopThread | None = None
+        self._thread: ExitStack | None = None
         self._opened: Opened[R] | None = None
         self._done: Future[None] | None = None
 
     def __enter__(self) -> Stream[R]:
-        self._thread = LoopThread().__enter__()
-        self._opened = self._thread.call(self._open())
-        self._done = self._thread.submit(self._execute(self._opened))
+        with ExitStack() as stack:
+            thread = stack.enter_context(LoopThread())
+            self._opened = thread.call(self._open())
+            self._done = thread.submit(self._execute(self._opened))
+            self._thread = stack.pop_all()
         return self
 
     async def _open(self) -> Opened[R]:
-        return open_run(self._body, self._options, self._backend, listener=self._events.put)
+        return await open_planned(self._body, self._options, self._backend, listener=self._events.put)
 
     async def _execute(self, opened: Opened[R]) -> None:
         with ThreadPoolExecutor(1, thread_name_prefix="sgrt-body") as pool:

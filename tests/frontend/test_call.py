@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sgrt.llm import SamplingParams as ForLLM
 from sgrt_frontend.call import Call, SamplingParams
 from sgrt_frontend.errors import InvalidRequest
+from sgrt_grammars.constraint import Regex
 
 
 @pytest.mark.parametrize(
@@ -51,12 +53,24 @@ def test_wrong_sampling_parameters_are_refused_and_name_the_field(param: str, va
         ("priority", 0.5),
         ("deadline_s", "soon"),
         ("cache_salt", ["a"]),
+        ("sampling", {"max_tokens": 3}),
+        ("sampling", None),
+        ("sampling", ForLLM()),
+        ("constraint", "a+"),
+        ("constraint", {"type": "object"}),
+        ("constraint", Regex),
+        ("plan", {"shares": ()}),
     ],
 )
 def test_wrong_calls_are_refused_and_name_the_field(param: str, value: object) -> None:
     with pytest.raises(InvalidRequest, match=f"^{param}: ") as refused:
         Call(**{"prompt": (1,), param: value})  # type: ignore[arg-type]  # wrong on purpose
     assert refused.value.param == param
+
+
+def test_sampling_of_another_interface_is_refused_by_its_full_name() -> None:
+    with pytest.raises(InvalidRequest, match=r"sgrt_frontend\.call\.SamplingParams, not sgrt\.llm\."):
+        Call(prompt=(1,), sampling=ForLLM())  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

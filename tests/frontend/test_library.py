@@ -216,6 +216,31 @@ def test_a_race_that_everyone_loses_fails() -> None:
         program.on(ScriptedBackend(["a", "b"])).run(False)
 
 
+def refuses_loudly(value: object) -> bool:
+    raise LookupError(f"what is {value!r}?")
+
+
+def test_a_race_fails_when_its_judge_does() -> None:
+    @function
+    def program(s: State) -> None:
+        s += "q"
+        forks = s.fork(2)
+        forks += gen("x")
+        first_of(forks, "x", accept=refuses_loudly)
+
+    @function
+    async def aprogram(s: State) -> None:
+        s += "q"
+        forks = s.fork(2)
+        forks += gen("x")
+        await afirst_of(forks, "x", accept=refuses_loudly)
+
+    for body in (program, aprogram):
+        with pytest.raises(ProgramError, match="what is 'a'") as caught:
+            body.on(ScriptedBackend(["a", "b"])).with_options(timeout_s=5).run()
+        assert isinstance(caught.value.__cause__, LookupError)
+
+
 def test_retry_until_is_until_as_a_function() -> None:
     @function
     def program(s: State) -> int:

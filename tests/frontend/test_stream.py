@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from pydantic import BaseModel
@@ -128,3 +129,28 @@ def test_leaving_a_stream_early_cancels_the_run() -> None:
 def test_a_stream_is_a_context_manager() -> None:
     with pytest.raises(InvalidRequest, match=r"with program\.stream"):
         list(person.on(ScriptedBackend([])).stream())
+
+
+class Unreachable(ScriptedBackend):
+    """Cannot even say what it starts prompts with."""
+
+    def begin_tokens(self) -> tuple[int, ...]:
+        raise BackendError("nobody listens there")
+
+
+def test_a_stream_that_cannot_begin_leaves_no_thread_behind() -> None:
+    before = threading.active_count()
+    with pytest.raises(BackendError, match="nobody listens"), person.on(Unreachable()).stream():
+        raise AssertionError("the stream has begun")
+    assert threading.active_count() == before
+
+
+def test_an_async_stream_that_cannot_begin_leaves_no_thread_behind() -> None:
+    async def begin() -> None:
+        async with person.on(Unreachable()).astream():
+            raise AssertionError("the stream has begun")
+
+    before = threading.active_count()
+    with pytest.raises(BackendError, match="nobody listens"):
+        asyncio.run(begin())
+    assert threading.active_count() == before

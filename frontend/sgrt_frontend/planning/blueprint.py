@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sgrt_frontend.chain import Link, Piece
-from sgrt_frontend.errors import DeadlineExceeded, SgrtError
+from sgrt_frontend.errors import SgrtError
 from sgrt_frontend.expression import Expression
 from sgrt_frontend.planning.placeholder import MARKER, mentions_stand_in
 from sgrt_frontend.rope import Rope
@@ -62,24 +62,27 @@ class Blueprint:
     arguments: Mapping[int, int]
     samples: Mapping[int, tuple[int, int]]
 
+    @property
+    def branches(self) -> bool:
+        """Whether calls may run side by side: some step does not go on from the one before it."""
+        return any(placed.before != place for place, placed in enumerate(self.steps))
+
     async def run(self, run: Run, state: State[Any], texts: Sequence[str]) -> None:
         """Take the steps on a state that is empty, and wait for all calls. Raises as running the body does."""
         try:
-            async with asyncio.timeout(run.options.timeout_s):
+            async with asyncio.timeout(run.options.timeout_s) as clock:
                 taking = _Taking(self, run, state, texts)
                 taking.begin()
                 await run.finish()
                 taking.end()
-        except TimeoutError as error:
-            reason = DeadlineExceeded(f"the run took longer than its timeout of {run.options.timeout_s} s")
-            await run.abort(reason)
-            state._failure = error if isinstance(error, SgrtError) else reason
-            raise state._failure from error
         except BaseException as error:
-            await run.abort()
-            state._result.fail(error)
-            state._failure = error
-            raise
+            reason = run.overdue(clock, error)
+            await run.abort(reason)
+            state._failure = reason or error
+            if reason is None:
+                state._result.fail(error)
+                raise
+            raise reason from error
 
 
 class _Taking:
