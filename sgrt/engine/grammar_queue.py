@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from weakref import WeakSet
 
 from sgrt.engine.guide import Grammar
 from sgrt.engine.job import GenerateJob
@@ -13,17 +14,20 @@ from sgrt.errors import BackendError
 from sgrt.request import Request
 from sgrt_grammars.compiler import GrammarCompiler
 from sgrt_grammars.errors import BudgetTooSmall
+from sgrt_grammars.grammar import Grammar as CompiledGrammar
 
 
 class GrammarQueue:
     """Compiles the constraints of announced jobs, one after the other, and submits the jobs.
 
-    Known grammars do not queue, and constraints of jobs that are over by their turn are not compiled.
+    Known grammars do not queue, and constraints of jobs that are over by their turn are not compiled. A grammar whose
+    shortest text was searched for in vain is not known: the search would stop the caller for seconds each time.
     """
 
     def __init__(self, compiler: GrammarCompiler, loop: EngineLoop) -> None:
         self._compiler = compiler
         self._loop = loop
+        self._known: WeakSet[CompiledGrammar] = WeakSet()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sgrt-grammar")
 
     def prepare(self, job: GenerateJob, *, is_over: Callable[[], bool]) -> None:
@@ -33,7 +37,7 @@ class GrammarQueue:
             BackendError: the queue is closed.
         """
         assert job.request.constraint is not None, "only constraints are compiled"
-        if self._compiler.cached(job.request.constraint) is not None:
+        if self._compiler.cached(job.request.constraint) in self._known:
             self._submit(job)
             return
 
@@ -65,6 +69,8 @@ class GrammarQueue:
         """The grammar of a request, whose budget is looked at before any prefill."""
         assert request.constraint is not None, "only constraints are compiled"
         grammar = self._compiler.compile(request.constraint)
-        if grammar.minimum_tokens > request.max_tokens:
-            raise BudgetTooSmall(needed=grammar.minimum_tokens, given=request.max_tokens)
+        needed = grammar.minimum_tokens
+        self._known.add(grammar)
+        if needed > request.max_tokens:
+            raise BudgetTooSmall(needed=needed, given=request.max_tokens)
         return grammar

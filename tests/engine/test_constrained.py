@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 
 import jsonschema
@@ -17,7 +18,9 @@ from sgrt.engine.completion import Completion
 from sgrt.engine.engine import Engine
 from sgrt.errors import ConstraintError
 from sgrt_frontend.call import Call, Origin, SamplingParams, StopReason
+from sgrt_grammars.compiler import GrammarCompiler
 from sgrt_grammars.constraint import Choice, Constraint, JsonSchema, Regex
+from sgrt_grammars.limits import Limits
 
 TICKET = {
     "type": "object",
@@ -129,3 +132,31 @@ def test_the_same_constrained_request_works_again_after_one_that_was_cut_short(e
         next(iter(stream))
     for _ in range(3):
         assert _complete(engine, CONSTRAINTS["ticket"], "again", max_tokens=200).token_ids == first.token_ids
+
+
+def test_a_grammar_whose_shortest_text_is_not_found_is_not_searched_on_the_thread_of_the_caller() -> None:
+    with scripted_engine(hashed()) as engine:
+        vocabulary = engine._grammars._compiler.vocabulary
+        engine._grammars._compiler = GrammarCompiler(vocabulary, limits=Limits(operation_time_s=1e-9))
+        names = [f"p{number}" for number in range(300)]
+        schema = {
+            "type": "object",
+            "properties": {name: {"type": "boolean"} for name in names},
+            "required": names,
+        }
+        hard = Call(prompt=(1, 2), constraint=JsonSchema(text=json.dumps(schema)))
+        with pytest.raises(ConstraintError, match="time_s"):
+            engine.complete(hard)
+        gate, is_held = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            is_held.set()
+            gate.wait()
+
+        engine._grammars._thread.submit(hold)
+        is_held.wait()
+        with engine.submit(hard) as stream:
+            assert engine._grammars._thread._work_queue.qsize() == 1  # it waits for its turn
+            gate.set()
+            with pytest.raises(ConstraintError, match="time_s"):
+                stream.completions()
