@@ -11,8 +11,10 @@ from gpu import arguments
 from gpu_parts.bench import Bench
 from gpu_parts.ceilings import measure_ceilings
 from gpu_parts.correctness import check_attention, check_rows, check_sampling
-from gpu_parts.models import compare_with_cpu, time_decode_steps
+from gpu_parts.parity import compare_with_cpu
+from gpu_parts.steps import time_decode_steps
 from gpu_parts.timing import time_decode, time_extend, time_rows, time_sampling, time_tree
+from sgrt_kernels.device import KernelBackend, kernels_on
 from sgrt_kernels.interpreter import enable
 
 # name, seconds it needs at most, what runs
@@ -45,9 +47,10 @@ def main() -> int:
         seed=options.seed if options.seed is not None else time.time_ns() % 2**31,
         deadline=time.monotonic() + options.budget,
     )
-    for name, seconds, run in STAGES:
-        if not options.only or name in options.only:
-            bench.stage(name, seconds, run)
+    with kernels_on(KernelBackend.TRITON):
+        for name, seconds, run in STAGES:
+            if not options.only or name in options.only:
+                bench.stage(name, seconds, run)
     bench.print_table()
     return 1 if bench.has_failed else 0
 

@@ -170,19 +170,16 @@ def staging(size: int | tuple[int, ...], dtype: torch.dtype, device: torch.devic
 
 
 def upload(values: Tensor, device: torch.device) -> Tensor:
-    """`values`, made by `staging` for `device`, on that device.
+    """`values`, which lie on the host, on `device`; on a CPU the same tensor.
 
-    A GPU copies them after what it was asked for before, and nobody waits; on a CPU it is the same tensor.
+    A GPU copies them after what it was asked for before, and nobody waits. Memory made by `staging` is copied from
+    there, any other is brought there first.
     """
-    return values if device.type == "cpu" else values.to(device, non_blocking=True)
-
-
-def uploaded(values: list[int] | list[float], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A tensor of `values` on `device`; a GPU is not waited for."""
-    made = torch.tensor(values, dtype=dtype)
     if device.type == "cpu":
-        return made
-    return upload(staging(tuple(made.shape), dtype, device).copy_(made), device)
+        return values
+    if not values.is_pinned():
+        values = staging(tuple(values.shape), values.dtype, device).copy_(values)
+    return values.to(device, non_blocking=True)
 
 
 def _cuda() -> ModuleType:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -29,7 +30,13 @@ from sgrt_kernels.configurations import (
     read_table,
     write_table,
 )
-from sgrt_kernels.device import gpu_properties, triton_kernels
+from sgrt_kernels.device import (
+    UnsupportedDeviceError,
+    finish,
+    gpu_properties,
+    triton_kernels,
+    usable_device,
+)
 from sgrt_kernels.layout import SEALED_DTYPES, PagedLayer, PageShape, exact_layer, sealed_pages
 
 _DTYPES = {
@@ -84,20 +91,21 @@ def _is_out_of_resources(error: RuntimeError) -> bool:
     return type(error).__name__ == "OutOfResources" or "out of resource" in str(error)
 
 
-def median_seconds(run: Callable[[], object]) -> float:
+def median_seconds(run: Callable[[], object], device: torch.device) -> float:
     """Median of 20 runs, after 3 to warm up; what a launch costs is the same for all candidates."""
     times = []
     for _ in range(23):
-        torch.cuda.synchronize()
+        finish(device)
         started = time.perf_counter()
         run()
-        torch.cuda.synchronize()
+        finish(device)
         times.append(time.perf_counter() - started)
     return statistics.median(times[3:])
 
 
-def tuned(key: ConfigKey, device: torch.device, timer: Timer = median_seconds) -> AttentionConfig:
-    """Search the configuration of `key` on `device`."""
+def tuned(key: ConfigKey, device: torch.device, timer: Timer | None = None) -> AttentionConfig:
+    """Search the configuration of `key` on `device`; `timer` defaults to `median_seconds` there."""
+    timer = timer or partial(median_seconds, device=device)
     dtype = _DTYPES[key.dtype]
     base = default_config(key.arch, key.head_dim, is_sealed=dtype in SEALED_DTYPES)
     attend = _Attention(key, dtype, device)
@@ -180,10 +188,11 @@ def main() -> int:
         ):
             sys.stdout.write(f"{config}\n")
         return 0
-    if not torch.cuda.is_available():
-        sys.stderr.write("tune: no CUDA device; configurations are measured, not guessed\n")
+    try:
+        device = usable_device("cuda")
+    except UnsupportedDeviceError as error:
+        sys.stderr.write(f"tune: configurations are measured, not guessed: {error}\n")
         return 2
-    device = torch.device("cuda")
     key = ConfigKey(
         arch=gpu_properties(device).arch,
         head_dim=options.head_dim,

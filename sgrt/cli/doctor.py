@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
+from sgrt_kernels.device import UnsupportedDeviceError, gpu_properties, num_gpus, usable_device
 from sgrt_kernels.native.library import kernels
 from sgrt_kernels.native.machine_limits import MachineLimits, measure_limits
 from sgrt_kernels.native.weights import ThreadTeam, usable_threads
@@ -98,6 +101,17 @@ def rows(diagnosis: Diagnosis) -> Iterable[tuple[str, str]]:
         yield "memory", f"reads {diagnosis.limits.read_bytes_per_s / 1e9:.1f} GB/s"
         yield "int8", f"{diagnosis.limits.multiplies_per_s / 1e9:.0f} billion multiply-accumulates a second"
     yield "large pages", diagnosis.large_pages or "not offered by this system"
+    yield "GPU", gpus_in_words()
+
+
+def gpus_in_words() -> str:
+    """The GPUs that `--device` can name; or why there are none."""
+    try:
+        usable_device("cuda")
+    except UnsupportedDeviceError as error:
+        return f"none: {error}"
+    found = [(f"cuda:{index}", gpu_properties(torch.device("cuda", index))) for index in range(num_gpus())]
+    return ", ".join(f"{name} {gpu.name} ({gpu.total_bytes >> 30} GiB, sm_{gpu.arch})" for name, gpu in found)
 
 
 def advice(diagnosis: Diagnosis) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""One step of the engine: plan, fill masks, run, draw, commit. No threads here; `EngineLoop` drives it."""
+"""One step of the engine: plan, run, fill masks meanwhile, draw, commit. No threads here; `EngineLoop` drives it."""
 
 from __future__ import annotations
 
@@ -146,19 +146,19 @@ class EngineCore:
         self._measure()
         finished = self.stats.finished
         planned = time.perf_counter()
+        logits = self._runner.run(plan)  # a GPU computes them while masks are filled
+        ran = time.perf_counter()
         masks = self._fill_masks(step)
         filled = time.perf_counter()
-        logits = self._runner.run(plan)
-        ran = time.perf_counter()
         self.scheduler.commit(step)
         drawn = self._drawing.draw(step.works, self._members, logits, masks, self._largest)
         sampled = time.perf_counter()
         self._commit(step, drawn)
         self.stats.steps += 1
         self.stats.schedule_s += planned - started
-        self.stats.mask_s += filled - planned
-        self.stats.forward_s += ran - filled
-        self.stats.sample_s += sampled - ran
+        self.stats.forward_s += ran - planned
+        self.stats.mask_s += filled - ran
+        self.stats.sample_s += sampled - filled
         self.stats.commit_s += time.perf_counter() - sampled
         if self.stats.finished != finished:
             self._measure()

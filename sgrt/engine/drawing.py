@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from sgrt.engine.generation import Drawn, Generation
 from sgrt.engine.guide import TokenMasks, is_single
-from sgrt.engine.sampling import DrawnRow, build_rows, full_mask
+from sgrt.engine.sampling import DrawnRow, build_rows
 from sgrt.engine.scheduler import Work
 from sgrt.engine.scoring import Scoring
 from sgrt.engine.sequence import Sequence
 from sgrt_frontend.call import Origin, TokenInfo, TokenLogprob
+from sgrt_kernels.device import upload
 from sgrt_kernels.ops.masked_sample import SamplingRows, masked_sample, token_logprobs
 
 Member = Generation | Scoring
@@ -42,12 +42,12 @@ class Drawing:
         `logits` [rows, vocabulary] come in the order of `works`. A generation without masks is free.
         `largest` gives the tokens of the largest logits where the runner knows them.
         """
-        is_plain = not masks and (sequences := _plain_sequences(works, members)) is not None
-        if is_plain and largest is not None:
+        sequences = None if masks else _plain_sequences(works, members)
+        if sequences is not None and largest is not None:
             return _plain(sequences, largest())
         if logits.shape[-1] > self.sampled_tokens:
             logits = logits[:, : self.sampled_tokens]
-        if is_plain:
+        if sequences is not None:
             return _plain(sequences, masked_sample(logits, _GREEDY).tolist() if sequences else [])
         rows: list[DrawnRow] = []
         places: list[int] = []
@@ -64,9 +64,8 @@ class Drawing:
         if not rows:
             return {}
         if places != list(range(len(logits))):
-            logits = logits[places]
-        packed = self._packed_masks(rows)
-        tokens = masked_sample(logits, build_rows(rows, packed, logits.device))
+            logits = logits[upload(torch.tensor(places), logits.device)]
+        tokens = masked_sample(logits, build_rows(rows, self.mask_words, logits.device))
         return self._drawn(rows, tokens, self._infos(rows, logits, tokens))
 
     def _rows(self, generation: Generation, masks: TokenMasks | None) -> list[DrawnRow]:
@@ -104,12 +103,6 @@ class Drawing:
             else []
         )
         scoring.take(end, [tuple(next(logprobs) for _ in row) for row in wanted], top)
-
-    def _packed_masks(self, rows: list[DrawnRow]) -> TokenMasks | None:
-        if all(row.mask is None for row in rows):
-            return None
-        free = full_mask(self.mask_words)
-        return np.stack([free if row.mask is None else row.mask for row in rows])
 
     def _infos(self, rows: list[DrawnRow], logits: Tensor, tokens: Tensor) -> dict[int, TokenInfo]:
         """Log-probabilities, by row, for the rows that want them."""

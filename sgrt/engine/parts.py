@@ -15,6 +15,7 @@ from sgrt.cache.pool import KVPool, PoolShape
 from sgrt.checkpoint.checkpoint import Checkpoint
 from sgrt.checkpoint.opening import open_checkpoint
 from sgrt.config import EngineConfig, KvCacheDtype, Limits, resolve_limits
+from sgrt.engine.decode_graphs import DecodeGraphs
 from sgrt.engine.native_runner import NativeRunner
 from sgrt.engine.runner import ModelRunner, Runner
 from sgrt.errors import InvalidRequest, UnsupportedModel
@@ -25,6 +26,14 @@ from sgrt.model.registry import load_model
 from sgrt.tokenizer.chat_template import ChatTemplate
 from sgrt.tokenizer.template_process import TemplateProcess
 from sgrt.tokenizer.tokenizer import Tokenizer
+from sgrt_kernels.device import (
+    GraphCapture,
+    UnsupportedDeviceError,
+    free_gpu_bytes,
+    gpu_properties,
+    graph_capture,
+    usable_device,
+)
 from sgrt_native.errors import NativeUnavailable
 
 _log = logging.getLogger("sgrt")
@@ -57,6 +66,7 @@ def load_parts(config: EngineConfig) -> EngineParts:
         ModelError: the model cannot be found, read or run.
         InvalidRequest: a setting does not fit the model or the machine.
     """
+    device = _device(config)
     checkpoint = open_checkpoint(config.model)
     tokenizer = Tokenizer(checkpoint.tokenizer_data)
     data = checkpoint.tokenizer_data
@@ -67,7 +77,7 @@ def load_parts(config: EngineConfig) -> EngineParts:
         closing.callback(program.close)
     template = ChatTemplate(data.chat_template, tokenizer, data.template_tokens, program=program)
     _warn_of_rewrites(template, checkpoint.name)
-    model, close = _model(checkpoint, config)
+    model, close = _model(checkpoint, config, device)
     closing.callback(close)
     kv_dtype, sealed_dtype = _kv_dtypes(config)
     numbers = model.config
@@ -83,24 +93,25 @@ def load_parts(config: EngineConfig) -> EngineParts:
         config,
         model_context_tokens=numbers.context,
         bytes_per_token=-(-shape.sealed_page_bytes // config.page_tokens) if sealed_dtype else exact_bytes,
-        available_bytes=available_bytes(config.device),
+        available_bytes=available_bytes(device),
         tail_bytes_per_token=exact_bytes if sealed_dtype else 0,
     )
     pool = KVPool(
         replace(shape, num_pages=limits.num_pages, num_tail_pages=limits.num_tail_pages),
         dtype=kv_dtype,
         sealed_dtype=sealed_dtype,
-        device=config.device,
+        device=device,
+        has_scratch=device.type == "cuda",
     )
     return EngineParts(
         name=checkpoint.name,
-        runner=_runner(model, pool, tokenizer),
+        runner=_runner(model, pool, tokenizer, limits),
         limits=limits,
         tokenizer=tokenizer,
         template=template,
         close=closing.close,
         summary=(
-            f"{checkpoint.name} ({numbers.architecture}) on {type(model).__name__}, {config.device}: context "
+            f"{checkpoint.name} ({numbers.architecture}) on {type(model).__name__}, {_in_words(device)}: context "
             f"{limits.context_tokens} tokens, max_tokens up to what the context leaves, KV pool {limits.num_pages} "
             f"pages of {limits.page_tokens} tokens in {_dtypes_in_words(pool)} (up to {pool.num_bytes >> 20} MiB)"
         ),
@@ -118,18 +129,32 @@ def sampled_tokens(tokenizer: Tokenizer, vocabulary_tokens: int) -> int:
     return min(last + 1, vocabulary_tokens)
 
 
-def _runner(model: Model, pool: KVPool, tokenizer: Tokenizer) -> Runner:
-    vocabulary = model.config.vocabulary
+def _runner(model: Model, pool: KVPool, tokenizer: Tokenizer, limits: Limits) -> Runner:
     if isinstance(model, NativeDecoder):
-        return NativeRunner(model, pool, sampled_tokens=sampled_tokens(tokenizer, vocabulary))
-    return ModelRunner(model, pool, vocabulary_tokens=vocabulary)
+        return NativeRunner(model, pool, sampled_tokens=sampled_tokens(tokenizer, model.config.vocabulary))
+    return model_runner(model, pool, limits, graph_capture(pool.device))
 
 
-def available_bytes(device: str) -> int:
+def model_runner(model: Model, pool: KVPool, limits: Limits, capture: GraphCapture | None) -> ModelRunner:
+    """The runner of `model` over `pool`; with a `capture` steps that only decode are recorded and replayed."""
+    vocabulary_tokens = model.config.vocabulary
+    graphs = None
+    if capture is not None:
+        graphs = DecodeGraphs(
+            model,
+            pool,
+            capture,
+            vocabulary_tokens=vocabulary_tokens,
+            max_sequences=limits.max_running,
+            max_context_tokens=limits.context_tokens,
+        )
+    return ModelRunner(model, pool, vocabulary_tokens=vocabulary_tokens, graphs=graphs)
+
+
+def available_bytes(device: torch.device) -> int:
     """Memory that can be taken on `device` without taking it from others."""
-    if torch.device(device).type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return int(free)
+    if device.type == "cuda":
+        return free_gpu_bytes(device)
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:
@@ -138,6 +163,17 @@ def available_bytes(device: str) -> int:
     except FileNotFoundError:
         pass
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def _device(config: EngineConfig) -> torch.device:
+    try:
+        return usable_device(config.device)
+    except UnsupportedDeviceError as error:
+        raise InvalidRequest(f"device: {error}", param="device") from error
+
+
+def _in_words(device: torch.device) -> str:
+    return "cpu" if device.type == "cpu" else f"{device} ({gpu_properties(device).name})"
 
 
 def _warn_of_rewrites(template: ChatTemplate, name: str) -> None:
@@ -174,9 +210,10 @@ def _dtypes_in_words(pool: KVPool) -> str:
     return f"{sealed} and {pool.shape.num_tail_pages} tail pages in {exact}"
 
 
-def _model(checkpoint: Checkpoint, config: EngineConfig) -> tuple[Model, Callable[[], None]]:
+def _model(
+    checkpoint: Checkpoint, config: EngineConfig, device: torch.device
+) -> tuple[Model, Callable[[], None]]:
     """The model on the fastest path that this machine and `compute` allow, and how to close it."""
-    device = torch.device(config.device)
     if device.type == "cpu" and config.compute == "auto":
         try:
             native = NativeDecoder(checkpoint.config, checkpoint, threads=config.threads)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sgrt.engine.generation import Generation
-from sgrt.engine.guide import TokenMasks
 from sgrt_frontend.call import SamplingParams
+from sgrt_kernels.device import staging, upload
 from sgrt_kernels.ops.masked_sample import SamplingRows, TokenHistory
 from sgrt_kernels.ops.masked_sample.rows import LogitBias
 
@@ -57,10 +57,13 @@ def mask_of(token_ids: Collection[int], num_words: int) -> NDArray[np.uint32]:
     return row
 
 
-def build_rows(rows: list[DrawnRow], masks: TokenMasks | None, device: torch.device) -> SamplingRows:
-    """The sampler's parameters. What no row asks for is left out, so that plain greedy rows cost nothing."""
+def build_rows(rows: list[DrawnRow], num_words: int, device: torch.device) -> SamplingRows:
+    """The sampler's parameters. What no row asks for is left out, so that plain greedy rows cost nothing.
+
+    `num_words`: 32-bit words of a mask. Nothing here waits for a GPU: what it is given is copied behind what it does.
+    """
+    packed = _masks(rows, num_words, device) if any(row.mask is not None for row in rows) else None
     params = [row.generation.sampling for row in rows]
-    packed = None if masks is None else torch.from_numpy(masks.view(np.int32)).to(device)
     history = _history(rows, device) if any(row.generation.seen is not None for row in rows) else None
     bias = _bias(params, device) if any(param.logit_bias for param in params) else None
     if all(param.temperature == 0 for param in params):
@@ -78,6 +81,13 @@ def build_rows(rows: list[DrawnRow], masks: TokenMasks | None, device: torch.dev
     )
 
 
+def _masks(rows: list[DrawnRow], num_words: int, device: torch.device) -> Tensor:
+    free = full_mask(num_words)
+    packed = staging((len(rows), num_words), torch.int32, device)
+    np.stack([free if row.mask is None else row.mask for row in rows], out=packed.numpy().view(np.uint32))
+    return upload(packed, device)
+
+
 def _history(rows: list[DrawnRow], device: torch.device) -> TokenHistory:
     entries = [
         seen.entries(row.generation.sequence.drafts[: row.num_drafts])
@@ -88,9 +98,9 @@ def _history(rows: list[DrawnRow], device: torch.device) -> TokenHistory:
     lengths = [len(tokens) for tokens, _ in entries]
     params = [row.generation.sampling for row in rows]
     return TokenHistory(
-        rows=torch.from_numpy(np.repeat(np.arange(len(rows)), lengths)).to(device),
-        tokens=torch.from_numpy(np.concatenate([tokens for tokens, _ in entries])).to(device),
-        output_counts=torch.from_numpy(np.concatenate([counts for _, counts in entries])).to(device),
+        rows=upload(torch.from_numpy(np.repeat(np.arange(len(rows)), lengths)), device),
+        tokens=upload(torch.from_numpy(np.concatenate([tokens for tokens, _ in entries])), device),
+        output_counts=upload(torch.from_numpy(np.concatenate([counts for _, counts in entries])), device),
         repetition_penalty=_floats([param.repetition_penalty for param in params], device),
         presence_penalty=_floats([param.presence_penalty for param in params], device),
         frequency_penalty=_floats([param.frequency_penalty for param in params], device),
@@ -107,8 +117,8 @@ def _bias(params: list[SamplingParams], device: torch.device) -> LogitBias:
 
 
 def _floats(values: list[float], device: torch.device) -> Tensor:
-    return torch.tensor(values, dtype=torch.float32, device=device)
+    return upload(torch.tensor(values, dtype=torch.float32), device)
 
 
 def _integers(values: list[int], device: torch.device) -> Tensor:
-    return torch.tensor(values, dtype=torch.int64, device=device)
+    return upload(torch.tensor(values, dtype=torch.int64), device)

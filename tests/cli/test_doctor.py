@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+import torch
 
 from sgrt.cli.doctor import Diagnosis, advice, rows
 from sgrt.cli.main import main
@@ -32,6 +33,11 @@ def test_a_good_machine_gets_no_advice() -> None:
     assert shown["CPU path"] == "native kernels, AVX-512 VNNI"
     assert shown["memory"] == "reads 50.0 GB/s"
     assert "avx512_vnni" in shown["processor"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_machine_without_a_gpu_is_told_what_that_takes() -> None:
+    assert "none: 'cuda' is not there" in dict(rows(WELL))["GPU"]
 
 
 @pytest.mark.parametrize(

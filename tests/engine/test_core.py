@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from engine_driver import END, Driver, alone
-from word_grammar import WordGrammar
+from numpy.typing import NDArray
+from torch import Tensor
+from word_grammar import WordGrammar, WordMatcher
 
-from sgrt.engine.scripted import continue_with
+from sgrt.engine.plan import Plan
+from sgrt.engine.scripted import ScriptedRunner, continue_with
 from sgrt_frontend.call import Origin, StopReason
 
 PROMPT = list(range(1, 12))
@@ -246,6 +250,46 @@ def test_a_wholly_forced_text_needs_one_pass() -> None:
     sink = driver.generate([1], grammar=WordGrammar([letters("YES")], end_token_id=END))
     assert sink.text() == "YES"
     assert driver.core.stats.steps == 1
+
+
+class LoggedMatcher(WordMatcher):
+    """Writes down when masks are filled."""
+
+    def __init__(self, grammar: WordGrammar, log: list[str]) -> None:
+        super().__init__(grammar)
+        self._log = log
+
+    def mask(self, out: NDArray[np.uint32], remaining: int | None = None) -> None:
+        self._log.append("mask")
+        super().mask(out, remaining)
+
+
+class LoggedGrammar(WordGrammar):
+    """Whose matchers write down when masks are filled."""
+
+    log: list[str]
+
+    def matcher(self) -> WordMatcher:
+        return LoggedMatcher(self, self.log)
+
+
+def test_masks_are_filled_once_the_pass_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    grammar = LoggedGrammar([letters("CATALOG"), letters("DOG")], end_token_id=END)
+    grammar.log = []
+    driver = Driver(max_draft_tokens=0)
+    run = ScriptedRunner.run
+
+    def logged(runner: ScriptedRunner, plan: Plan) -> Tensor:
+        grammar.log.append("run")
+        return run(runner, plan)
+
+    monkeypatch.setattr(ScriptedRunner, "run", logged)
+    driver.submit([1], grammar=grammar)
+    for _ in range(3):
+        driver.step()
+        assert grammar.log[0] == "run"
+        assert "mask" in grammar.log[1:]
+        grammar.log.clear()
 
 
 def test_a_budget_that_decides_the_word_is_told() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from scripted_engine import saying, scripted_engine
 
 from sgrt.config import EngineConfig, Limits, resolve_limits
@@ -74,3 +75,12 @@ def test_a_context_is_advised_to_be_raised_only_where_it_can_be() -> None:
     ):
         with engine, pytest.raises(ContextOverflow, match=advice):
             engine.complete(call)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_gpu_that_is_not_there_is_refused_before_a_model_is_looked_for() -> None:
+    with pytest.raises(
+        InvalidRequest, match=r"device: 'cuda' is not there.*finds no GPU.*use 'cpu'"
+    ) as raised:
+        Engine("a model that is not there", device="cuda")
+    assert raised.value.param == "device"
