@@ -80,7 +80,7 @@ class Batch(Generic[R]):
                     turnstile.release()
                 bar.advance(is_failure=state.error is not None)
 
-            schedule = Schedule(self._items, self._backend, self._encoder, self._options, pool)
+            schedule = Schedule(self._items, self._encoder, self._options, pool)
             async with asyncio.TaskGroup() as group:
                 async for item in schedule.items():
                     await turnstile.acquire()

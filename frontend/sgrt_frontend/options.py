@@ -16,13 +16,15 @@ class RunSettings(SamplingOptions, total=False):
     """What `Program.with_options` takes: defaults for every call, and limits of the run.
 
     A `gen`'s own parameters win over these. `seed` makes a run repeatable: every call
-    draws from a seed of its own derived from it. `timeout_s` bounds the whole run.
+    draws from a seed of its own derived from it. `timeout_s` bounds the whole run. `planned=False` traces nothing ahead:
+    the body runs as it stands, in a batch too, and no call says what is known of the others.
     """
 
     backend: Backend
     timeout_s: float | None
     priority: int
     cache_salt: str
+    planned: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,7 @@ class RunOptions:
     timeout_s: float | None = None
     priority: int = 0
     cache_salt: str = ""
+    planned: bool = True
 
 
 _backend: ContextVar[Backend | None] = ContextVar("sgrt_backend", default=None)

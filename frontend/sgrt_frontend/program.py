@@ -15,12 +15,13 @@ from typing_extensions import Unpack
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.batch import Batch
 from sgrt_frontend.errors import InvalidRequest
-from sgrt_frontend.execution import Body, Opened, execute, is_async, nest, open_run, run_sync
+from sgrt_frontend.execution import Body, execute, is_async, nest, run_sync
 from sgrt_frontend.frames import UserFrames
 from sgrt_frontend.history import current_history
 from sgrt_frontend.loop import LoopThread
 from sgrt_frontend.options import RunOptions, RunSettings, backend_of, checked_backend
 from sgrt_frontend.planning.plan import PlanOptions, ProgramPlan, opened, plan
+from sgrt_frontend.planning.schedule import open_planned
 from sgrt_frontend.planning.units import Units
 from sgrt_frontend.run import Run
 from sgrt_frontend.sampling import SamplingOptions, sampling_params
@@ -126,7 +127,7 @@ class Program(Generic[P, R_co]):
         body = self._body_with(args, kwargs)
         backend = backend_of(self._options)
         with UserFrames(), LoopThread() as thread:
-            run, state = thread.call(_open(body, self._options, backend))
+            run, state = thread.call(open_planned(body, self._options, backend))
             if body.is_async or self._options.timeout_s is not None:
                 with _one_thread(body) as pool:
                     thread.call(execute(run, body, state, pool))
@@ -142,8 +143,8 @@ class Program(Generic[P, R_co]):
     async def arun(self, *args: P.args, **kwargs: P.kwargs) -> State[R_co]:
         """Run to the end on the running event loop and return the finished state."""
         body = self._body_with(args, kwargs)
-        run, state = open_run(body, self._options, backend_of(self._options))
         with UserFrames(), _one_thread(body) as pool:
+            run, state = await open_planned(body, self._options, backend_of(self._options))
             await execute(run, body, state, pool)
         return state
 
@@ -344,6 +345,7 @@ def _merged(options: RunOptions, settings: RunSettings) -> RunOptions:
         timeout_s=settings.get("timeout_s", options.timeout_s),
         priority=settings.get("priority", options.priority),
         cache_salt=settings.get("cache_salt", options.cache_salt),
+        planned=settings.get("planned", options.planned),
     )
 
 
@@ -359,10 +361,6 @@ def _item(
         "for single values use map",
         param="arguments",
     )
-
-
-async def _open(body: Body, options: RunOptions, backend: Backend) -> Opened[Any]:
-    return open_run(body, options, backend)
 
 
 async def _finished(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -103,6 +104,22 @@ def scoped(s: State, topic: str) -> None:
     s += "names:" + gen("names", n=2, max_tokens=8, temperature=1.0)
 
 
+@function
+async def gathered(s: State, topic: str) -> str:
+    s += f"On {topic}.\n"
+
+    async def side(branch: State, word: str) -> str:
+        branch += word + ": " + gen("claim", max_tokens=20)
+        branch += f" {await branch.get('claim')} so: "
+        return await branch.agen(max_tokens=20)
+
+    found = await asyncio.gather(
+        *(side(branch, word) for branch, word in zip(s.fork(2), ["for", "no"], strict=True))
+    )
+    s += " and ".join(found) + gen("end", max_tokens=20)
+    return found[0]
+
+
 CASES: list[tuple[Program[..., Any], list[dict[str, object]]]] = [
     (plain, [{"one": "a", "two": "bb"}, {"one": "", "two": "c"}]),
     (turns, [{"question": "Why?"}, {"question": "How come?"}]),
@@ -110,6 +127,7 @@ CASES: list[tuple[Program[..., Any], list[dict[str, object]]]] = [
     (typed, [{"who": "Ann"}, {"who": "Bertha"}]),
     (chosen, [{"what": "It", "stop": ""}, {"what": "This", "stop": " b"}]),
     (outline, [{"topics": ["aa", "b"], "count": 2}, {"topics": ["x", "y"], "count": 1}]),
+    (gathered, [{"topic": "rain"}, {"topic": "snow"}]),
     (scoped, [{"topic": "tea"}, {"topic": "milk"}]),
 ]
 
@@ -298,6 +316,28 @@ def calls_an_argument(s: State, x: Callable[[], str]) -> None:
     s += x()
 
 
+def asks_inside(s: State, x: str) -> None:
+    def inner() -> None:
+        input(x)
+
+    inner()
+
+
+def sleeps(s: State) -> object:
+    async def inner() -> None:
+        await asyncio.sleep(0)
+
+    return inner()
+
+
+def decorates(s: State) -> None:
+    @CACHE.append  # type: ignore[arg-type]  # any decorator may have effects
+    def inner() -> None:
+        return
+
+    s += str(inner)
+
+
 def calls_another(s: State, x: str) -> None:
     closes_over(s, x)
 
@@ -306,7 +346,7 @@ def calls_another(s: State, x: str) -> None:
     "body",
     [
         *(closes_over, writes, tries, sets_an_attribute, private, cancels),
-        *(starts_a_thread, calls_an_argument, calls_another),
+        *(starts_a_thread, calls_an_argument, calls_another, asks_inside, sleeps, decorates),
     ],
 )
 def test_anything_that_could_be_noticed_is_not_pure(body: Callable[..., object]) -> None:

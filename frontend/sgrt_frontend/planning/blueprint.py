@@ -69,8 +69,9 @@ class Blueprint:
 
     async def run(self, run: Run, state: State[Any], texts: Sequence[str]) -> None:
         """Take the steps on a state that is empty, and wait for all calls. Raises as running the body does."""
+        clock = asyncio.timeout(run.options.timeout_s)
         try:
-            async with asyncio.timeout(run.options.timeout_s) as clock:
+            async with clock:
                 taking = _Taking(self, run, state, texts)
                 taking.begin()
                 await run.finish()

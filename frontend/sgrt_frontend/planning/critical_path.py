@@ -33,7 +33,7 @@ def remaining_seconds(
     waiting_for = needs(calls, units)
     behind: dict[str, float] = {}
     for call in reversed(calls):  # a call stands behind those whose output it needs
-        new = max((place + 1 for place, token in enumerate(call.prompt) if token < 0), default=0)
+        new = next((place + 1 for place in reversed(range(len(call.prompt))) if call.prompt[place] < 0), 0)
         output = size(call.output)
         own = cost.seconds(passes=1 + output, output_tokens=output)
         total = own + behind.get(call.label, 0.0)

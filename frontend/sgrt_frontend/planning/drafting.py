@@ -59,7 +59,7 @@ class Drafts:
 
     async def draft(self, body: Body) -> tuple[Blueprint, list[str]] | None:
         """The blueprint of a body and the texts to fill in; None when the body has to be run."""
-        if body.is_async or body.receiver or len(self._known) >= _MAX_BLUEPRINTS:
+        if body.receiver or len(self._known) >= _MAX_BLUEPRINTS:
             return None
         if self._is_pure is None:
             self._is_pure = is_pure(body.function)

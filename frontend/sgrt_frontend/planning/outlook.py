@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sgrt_frontend.call import CallPlan, Share
 from sgrt_frontend.planning.backend import PlannedCall
@@ -14,6 +16,16 @@ from sgrt_frontend.planning.simulation import item_order
 from sgrt_frontend.planning.tree import Part, PlanTree
 from sgrt_frontend.planning.units import Units
 from sgrt_frontend.rope import Rope
+
+# A call names so many of the beginnings it shares, the longest ones: whoever holds a beginning holds all shorter ones.
+_MOST_SHARES = 8
+
+
+class Beginning(NamedTuple):
+    """A beginning that a call has in common with others: its length in planned tokens, and the part that ends there."""
+
+    num_tokens: int
+    part: Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +46,17 @@ class BatchOutlook:
     order: list[int] = field(init=False)
     _tree: PlanTree = field(default_factory=PlanTree)
     _names: dict[int, str] = field(default_factory=dict)
+    _uses: Counter[int] = field(default_factory=Counter)  # by part: outputs of calls that name it
 
     def __post_init__(self) -> None:
-        for item in self.items:
-            for call in item.calls:
-                self._tree.insert(call.kept)
-                for _ in range(call.samples - 1):
-                    self._tree.insert(call.prompt)
+        calls = [call for item in self.items for call in item.calls]
+        for call in calls:
+            self._tree.insert(call.kept)
+            for _ in range(call.samples - 1):
+                self._tree.insert(call.prompt)
+        for call in calls:
+            for beginning in self._beginnings(call):
+                self._uses[id(beginning.part)] += call.samples
         group = uuid.uuid4().hex[:12]
         self._names = {id(part): f"{group}.{number}" for number, part in enumerate(self._tree.parts())}
         self.order = item_order([item.calls for item in self.items], self._tree)
@@ -49,16 +65,25 @@ class BatchOutlook:
         """The outlook of one item's run."""
         return ItemOutlook(self, self.items[item])
 
-    def shares(self, call: PlannedCall) -> list[tuple[int, Part, str]]:
-        """What a call shares: the length in planned tokens, the part that ends there, its name."""
-        found: list[tuple[int, Part, str]] = []
+    def shares(self, call: PlannedCall, planned: Sequence[Rope], actual: Sequence[Rope]) -> list[Share]:
+        """What a call shares, shortest first; its prompt was `planned` and turned out to be `actual`, in parts."""
+        beginnings = [made for made in self._beginnings(call) if self._uses[id(made.part)] > 1]
+        ends = _aligned([made.num_tokens for made in beginnings], planned, actual)
+        return [
+            Share(name=self._names[id(made.part)], num_tokens=end, uses=self._uses[id(made.part)])
+            for made, end in zip(beginnings, ends, strict=True)
+            if end != 0
+        ]
+
+    def _beginnings(self, call: PlannedCall) -> list[Beginning]:
+        found: list[Beginning] = []
         end = 0
         for part in self._tree.path(call.kept):
             end += len(part.tokens)
             if part.uses < 2:
                 break
-            found.append((end, part, self._names[id(part)]))
-        return found
+            found.append(Beginning(end, part))
+        return found[-_MOST_SHARES:]
 
 
 class ItemOutlook:
@@ -78,36 +103,37 @@ class ItemOutlook:
         planned, actual = self._item.before[label].pieces(), before.pieces()
         if len(planned) != len(actual):
             return None
-        shares: list[Share] = []
-        for end, part, name in self._batch.shares(call):
-            num_tokens = _aligned(end, planned, actual)
-            if num_tokens == 0:
-                continue
-            shares.append(Share(name=name, num_tokens=num_tokens, uses=part.uses))
+        shares = self._batch.shares(call, planned, actual)
         return CallPlan(shares=tuple(shares), path_s=self._seconds[label])
 
     def _size(self, tokens: tuple[int, ...]) -> int:
         return self._batch.units.size(tokens).high
 
 
-def _aligned(end: int, planned: Sequence[Rope], actual: Sequence[Rope]) -> int | None:
-    """Where the first `end` planned tokens end in the prompt; None: behind it; 0: nobody can tell.
+def _aligned(ends: Sequence[int], planned: Sequence[Rope], actual: Sequence[Rope]) -> list[int | None]:
+    """Where beginnings of planned tokens end in the prompt; None: behind it; 0: nobody can tell. `ends` rise.
 
     Pieces correspond. In one with an unknown run in it, a place before the run is found from the piece's
     beginning, one behind it from its end.
     """
+    found: list[int | None] = []
     start = real = 0
     for piece, real_piece in zip(planned, actual, strict=True):
         size = len(piece.tokens)
-        if end <= start + size:
-            before, behind = piece.tokens[: end - start], piece.tokens[end - start :]
-            if min(before, default=0) >= 0:
-                return real + len(before)
-            if min(behind, default=0) >= 0:
-                return real + len(real_piece.tokens) - len(behind)
-            if len(behind) == 1 and max(before) < 0:  # an output, all but its last token
-                return max(0, real + len(real_piece.tokens) - 1)
-            return 0
+        while len(found) < len(ends) and ends[len(found)] <= start + size:
+            found.append(_aligned_within(piece, ends[len(found)] - start, real, len(real_piece.tokens)))
         start += size
         real += len(real_piece.tokens)
-    return None
+    return found + [None] * (len(ends) - len(found))
+
+
+def _aligned_within(piece: Rope, end: int, real: int, real_size: int) -> int:
+    """Of a planned piece whose real one has `real_size` tokens from position `real` on: where its first `end` tokens end."""
+    before, behind = piece.tokens[:end], piece.tokens[end:]
+    if min(before, default=0) >= 0:
+        return real + len(before)
+    if min(behind, default=0) >= 0:
+        return real + real_size - len(behind)
+    if len(behind) == 1 and max(before) < 0:  # an output, all but its last token
+        return max(0, real + real_size - 1)
+    return 0

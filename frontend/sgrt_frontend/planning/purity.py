@@ -6,6 +6,7 @@ A conservative answer from the source: what is not known to be without effects c
 from __future__ import annotations
 
 import ast
+import asyncio
 import builtins
 from collections.abc import Callable
 from types import FunctionType, ModuleType
@@ -41,7 +42,22 @@ _BUILTINS = frozenset(
 )
 _PACKAGE_FUNCTIONS = frozenset(["gen", "select", "system", "user", "assistant", "tool", "mark", "reasoning"])
 _STATE_METHODS = frozenset(
-    ["system", "user", "assistant", "tool", "fork", "copy", "value", "values", "join", "gen", "var_scope"]
+    [
+        *(
+            "system",
+            "user",
+            "assistant",
+            "tool",
+            "fork",
+            "copy",
+            "value",
+            "values",
+            "join",
+            "gen",
+            "var_scope",
+        ),
+        *("agen", "done"),
+    ]
 )
 _VALUE_METHODS = frozenset(
     [
@@ -82,7 +98,9 @@ _ALLOWED = (
     *(ast.FormattedValue, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript),
     *(ast.Attribute, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.Starred, ast.Slice, ast.Lambda),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.comprehension, ast.Call),
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Await),
 )
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def is_pure(function: Callable[..., Any]) -> bool:
@@ -101,7 +119,7 @@ class _Checker:
             return True
         self._seen.add(function)
         definition = definition_of(function)
-        if not isinstance(definition, ast.FunctionDef):
+        if definition is None:
             return False
         scope = _Scope(function, definition)
         return all(self._allows(node, scope) for statement in definition.body for node in ast.walk(statement))
@@ -109,6 +127,8 @@ class _Checker:
     def _allows(self, node: ast.AST, scope: _Scope) -> bool:
         if not isinstance(node, _ALLOWED):
             return False
+        if isinstance(node, _Definition):
+            return not node.decorator_list
         if isinstance(node, ast.Call):
             return self._allows_call(node.func, scope)
         if isinstance(node, ast.withitem):
@@ -122,6 +142,8 @@ class _Checker:
             found = scope.value(target)
             if found is not None:
                 return self._allows_value(found)
+            if isinstance(target, ast.Name) and target.id in scope.functions:
+                return True  # defined inside, and looked at there
         if not isinstance(target, ast.Attribute) or target.attr not in _METHODS:
             return False
         base = target.value
@@ -134,6 +156,8 @@ class _Checker:
         module = getattr(found, "__module__", "") or ""
         if module == "builtins":
             return name in _BUILTINS and getattr(builtins, name, None) is found
+        if found is asyncio.gather:
+            return True
         if module.startswith("sgrt_frontend") and not hasattr(found, "body"):
             return name in _PACKAGE_FUNCTIONS
         return self.is_pure(getattr(found, "body", found))  # of a program: its body
@@ -142,9 +166,14 @@ class _Checker:
 class _Scope:
     """Which names are the function's own, and what the others stand for."""
 
-    def __init__(self, function: FunctionType, definition: ast.FunctionDef) -> None:
+    def __init__(self, function: FunctionType, definition: _Definition) -> None:
         code = function.__code__
-        self.local = frozenset((*code.co_varnames, *code.co_cellvars, *_bound(definition)))
+        bound = _bound(definition)
+        inner = {node.name for node in ast.walk(definition) if isinstance(node, _Definition)} - {
+            definition.name
+        }
+        self.local = frozenset((*code.co_varnames, *code.co_cellvars, *bound, *inner))
+        self.functions = frozenset(inner - bound)
         self._around = {
             **function.__globals__,
             **dict(zip(code.co_freevars, map(_content, function.__closure__ or ()), strict=True)),
@@ -163,7 +192,7 @@ class _Scope:
         return None
 
 
-def _bound(definition: ast.FunctionDef) -> set[str]:
+def _bound(definition: _Definition) -> set[str]:
     """Names bound anywhere inside: those of comprehensions and lambdas are in code of their own."""
     found = {
         node.id

@@ -1,15 +1,17 @@
-"""The items of a batch in the order to run them, each with what is known of it."""
+"""What is known of runs before they begin: the items of a batch in the order to run them, or one body alone."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.encoder import Encoder
-from sgrt_frontend.execution import Body, open_run
+from sgrt_frontend.events import Event
+from sgrt_frontend.execution import Body, Opened, open_run
 from sgrt_frontend.options import RunOptions
 from sgrt_frontend.planning.backend import PlanBackend, PlanCaller
 from sgrt_frontend.planning.blueprint import Blueprint
@@ -35,17 +37,16 @@ class PlannedItem:
 
 @dataclass(slots=True)
 class Schedule:
-    """Plans the items of a batch as they are needed."""
+    """Plans the items of a batch as they are needed, unless the options want none of it."""
 
     bodies: Sequence[Body]
-    backend: Backend
     encoder: Encoder
     options: RunOptions
     pool: Executor
     _drafts: Drafts = field(init=False)
 
     def __post_init__(self) -> None:
-        self._drafts = Drafts(self.backend, self.options, self.pool)
+        self._drafts = Drafts(self.encoder.backend, self.options, self.pool)
 
     async def items(self) -> AsyncIterator[PlannedItem]:
         """Every item once: those with a common prefix together, others in their own order."""
@@ -57,34 +58,54 @@ class Schedule:
         items: list[PlannedItem] = []
         for index in indices:
             body = self.bodies[index]
-            drafted = await self._drafts.draft(body)
+            drafted = await self._drafts.draft(body) if self.options.planned else None
             blueprint, texts = drafted or (None, [])
             items.append(PlannedItem(index=index, body=body, blueprint=blueprint, texts=texts))
         if not any(item.blueprint for item in items):
             return items
-        units = Units()
-        encoder = Encoder(PlanBackend(self.encoder.backend, units))
-        outlined = [await self._outlined(item, encoder, units) for item in items]
-        outlook = BatchOutlook(outlined, units)
+        outlook = await _outlook(items, self.encoder, self.options)
         return [
-            PlannedItem(
-                index=items[place].index,
-                body=items[place].body,
-                blueprint=items[place].blueprint,
-                texts=items[place].texts,
-                outlook=outlook.of(place) if items[place].blueprint else None,
-            )
+            replace(items[place], outlook=outlook.of(place) if items[place].blueprint else None)
             for place in outlook.order
         ]
 
-    async def _outlined(self, item: PlannedItem, encoder: Encoder, units: Units) -> OutlinedItem:
-        """The calls of an item: its blueprint run on stand-ins for what a model would say."""
-        if item.blueprint is None:
-            return OutlinedItem(calls=(), before={})
-        backend = encoder.backend
-        caller = PlanCaller(backend, units, Oracle())
-        run, state = open_run(item.body, self.options, backend, encoder=encoder, caller=caller, seed=0)
-        with contextlib.suppress(Exception):  # what is wrong with the item is told when it runs
-            await item.blueprint.run(run, state, item.texts)
-        before = {call.label: call.before for call in run.trace.calls}
-        return OutlinedItem(calls=tuple(caller.calls), before=before)
+
+async def open_planned(
+    body: Body,
+    options: RunOptions,
+    backend: Backend,
+    *,
+    listener: Callable[[Event], None] | None = None,
+) -> Opened[Any]:
+    """Make the run of one body on the running loop, with what is known of its calls if it is static and branches.
+
+    The body itself is what runs then; that it was traced on stand-ins before is seen by nobody.
+    """
+    encoder = Encoder(backend)
+    opened = open_run(body, options, backend, encoder=encoder, listener=listener)
+    if options.planned:
+        with ThreadPoolExecutor(1, thread_name_prefix="sgrt-body") as pool:
+            drafted = await Drafts(encoder.backend, options, pool).draft(body)
+        if drafted is not None and drafted[0].branches:
+            item = PlannedItem(index=0, body=body, blueprint=drafted[0], texts=drafted[1])
+            opened.run.outlook = (await _outlook([item], encoder, options)).of(0)
+    return opened
+
+
+async def _outlook(items: Sequence[PlannedItem], encoder: Encoder, options: RunOptions) -> BatchOutlook:
+    units = Units()
+    planning = Encoder(PlanBackend(encoder.backend, units))
+    return BatchOutlook([await _outlined(item, planning, units, options) for item in items], units)
+
+
+async def _outlined(item: PlannedItem, encoder: Encoder, units: Units, options: RunOptions) -> OutlinedItem:
+    """The calls of an item: its blueprint run on stand-ins for what a model would say."""
+    if item.blueprint is None:
+        return OutlinedItem(calls=(), before={})
+    backend = encoder.backend
+    caller = PlanCaller(backend, units, Oracle())
+    run, state = open_run(item.body, options, backend, encoder=encoder, caller=caller, seed=0)
+    with contextlib.suppress(Exception):  # what is wrong with the item is told when it runs
+        await item.blueprint.run(run, state, item.texts)
+    before = {call.label: call.before for call in run.trace.calls}
+    return OutlinedItem(calls=tuple(caller.calls), before=before)
