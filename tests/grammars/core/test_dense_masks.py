@@ -32,6 +32,7 @@ def wide_vocabulary() -> Vocabulary:
     words |= {word + suffix for word in list(words)[:60] for suffix in (b'"', b'",', b'":', b'"]')}
     words |= {b'"' + word for word in list(words)[:40]} | {b'",', b'":', b'"]', "é".encode(), b"nam", b"name"}
     words |= {b"\\n", b'\\"', b"\\", b'a\\"b'}
+    words |= {b" " + word for word in list(words)[:60]} | {b"a b", b"a b c", b" a b c d", b"  ", b" " * 24}
     tokens = [bytes([byte]) for byte in range(256)] + sorted(words)
     return Vocabulary([*dict.fromkeys(tokens), None], [len(dict.fromkeys(tokens))])
 
@@ -74,6 +75,13 @@ def shaped(count: int) -> Expression:
     return Intersection((Repetition(CHARACTER, 0, count), lower))
 
 
+def phrase(most_words: int, most_characters: int) -> Expression:
+    letters = Repetition(ByteSet(byte_range(ord("a"), ord("z"))), 1, None)
+    gap = Repetition(Literal(b" "), 1, None)
+    words = Concatenation((Repetition(Concatenation((letters, gap)), 0, most_words - 1), letters))
+    return Intersection((Repetition(CHARACTER, 0, most_characters), words))
+
+
 UNIQUE = Scope(
     Concatenation(
         (
@@ -92,6 +100,10 @@ CASES: dict[str, tuple[Expression, bytes]] = {
     "all but many": (Concatenation((quoted(but(*(bytes([c]) + b"x" for c in LETTERS))), END)), b'"b'),
     "shaped and counted": (Concatenation((quoted(shaped(9)), END)), b'"abcdef'),
     "shaped far": (Concatenation((quoted(shaped(900)), END)), b'"abc'),
+    "many words": (Concatenation((quoted(phrase(50, 500)), END)), b'"ab c'),
+    "ten words": (Concatenation((quoted(phrase(10, 500)), END)), b'"a b cd e f g h i j'),
+    "few characters": (Concatenation((quoted(phrase(40, 14)), END)), b'"ab cde f ghi'),
+    "long": (Concatenation((quoted(Repetition(CHARACTER, 9, None)), END)), b'"abcdefghij'),
     "one of two": (
         Alternation(
             (

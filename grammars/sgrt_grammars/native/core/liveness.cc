@@ -1,6 +1,7 @@
 // Emptiness: a least fixpoint over recursive nodes, exploration of derivatives for intersections and complements.
 // automaton/fixpoint.py and automaton/liveness.py explain both.
 #include <algorithm>
+#include <queue>
 
 #include "machine.hpp"
 
@@ -113,35 +114,42 @@ bool Machine::is_satisfiable_scope(Id scope) {
     return tightness(body) == LOOSE || find_completion({body, nullptr}, {}, symbols);
 }
 
-// Search the derivatives of a regular node for one that accepts.
+// Search the derivatives of a regular node for one that accepts, those first that may be few bytes away from that.
 bool Machine::explore(Id root) {
-    std::unordered_map<Id, Id> parent{{root, -1}};
-    std::vector<Id> stack{root}, seen{root};
-    while (!stack.empty()) {
-        const Id id = stack.back();
-        stack.pop_back();
-        tick();
-        if (node(id).alive == 0) continue;
-        if (node(id).alive == 1 || is_nullable(id)) {
-            for (Id at = id; at >= 0; at = parent[at]) node(at).alive = 1;
-            return true;
+    struct Found {
+        int64_t length;     // bytes to it, and a bound on those from it, which counts more
+        int64_t order;
+        Id id;
+        int32_t depth;
+        bool operator<(const Found& other) const {
+            return length != other.length ? length > other.length : order > other.order;
         }
-        const Partition& classes = partition(id);
-        for (size_t c = classes.members.size(); c-- > 0;) {
-            int byte = -1;
-            for (uint8_t member : classes.members[c])
-                if (alphabet.test(member)) {
-                    byte = member;
-                    break;
-                }
-            if (byte < 0) continue;
-            const Id target = derive(id, byte);
-            if (target == NOTHING_ID || !parent.emplace(target, id).second) continue;
-            stack.push_back(target);
-            seen.push_back(target);
+    };
+    constexpr int64_t EAGERNESS = 4;
+    std::unordered_map<Id, Id> parent{{root, -1}};
+    std::priority_queue<Found> queue;
+    queue.push({0, 0, root, 0});
+    auto mark = [&](Id id) {
+        for (Id at = id; at >= 0; at = parent[at]) node(at).alive = 1;
+        return true;
+    };
+    while (!queue.empty()) {
+        const Found at = queue.top();
+        queue.pop();
+        tick();
+        if (node(at.id).alive == 0) continue;
+        if (node(at.id).alive == 1 || is_nullable(at.id)) return mark(at.id);
+        for (const auto& members : partition(at.id).members) {
+            const auto byte = std::find_if(members.begin(), members.end(), [&](uint8_t one) { return alphabet.test(one); });
+            if (byte == members.end()) continue;
+            const Id target = derive(at.id, *byte);
+            if (target == NOTHING_ID || !parent.emplace(target, at.id).second) continue;
+            if (node(target).alive == 1) return mark(target);
+            const int64_t length = at.depth + EAGERNESS * node(target).shortest;
+            queue.push({length, int64_t(parent.size()), target, at.depth + 1});
         }
     }
-    for (Id id : seen) node(id).alive = 0;
+    for (const auto& [id, from] : parent) node(id).alive = 0;
     return false;
 }
 

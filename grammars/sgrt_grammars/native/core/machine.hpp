@@ -71,6 +71,7 @@ struct Completion {
     uint32_t cost = 0;              // tokens in all
     uint8_t uses = 0;               // USES_* below
 };
+constexpr int32_t COUNT_MARGIN = 16;    // bodies beyond a token's bytes for which a bound is still minded
 constexpr uint8_t USES_OPEN_CAPTURE = 1, USES_NEW_CAPTURE = 2;
 
 // A partition of the bytes within whose parts the derivatives of a node are equal.
@@ -92,6 +93,7 @@ struct Split {
     Id head = 0;                        // what was walked: the head itself, or an equal one for these tokens
     std::vector<uint32_t> row;
     std::vector<Id> ends;               // distinct states after inside tokens, but for those in `outer`
+    bool has_all_ends = true;           // else they are found when a budget asks
     std::vector<std::pair<int32_t, Id>> outer;  // tokens beyond the first part of the head, and the states after them
     const Trie* residual = nullptr;
     Split* base = nullptr;              // the split this one was copied from, but for `patched` first bytes
@@ -308,8 +310,14 @@ private:
     bool split_from_base(Split& out, const Bits& following);
     bool split_by_slices(Split& out, const Bits& following);
     bool split_by_parts(Split& out, const Bits& following);
+    bool split_by_bounds(Split& out, const Bits& following);
     Id capped(Id head);
-    Id unbounded(Id id, int64_t& lowest);
+    struct Lifted {
+        Id head;
+        int64_t margin;     // bytes
+    };
+    Lifted lifted(Id id);
+    int64_t longest_completion(Id root);
     void ensure_end_index(Split& split);
     void compute_mask(Id id, NodeMask& mask);
     std::vector<Id> choices(Id id);
@@ -347,6 +355,8 @@ private:
     std::unordered_map<std::string, const Trie*> residual_numbers_;
     std::vector<std::unique_ptr<Trie>> residuals_;
     std::unordered_map<Id, Id> capped_;
+    std::unordered_map<Id, Lifted> lifted_;
+    std::unordered_map<Id, int64_t> longest_;
     struct Slices {
         bool is_simple = true;
         std::vector<std::vector<uint32_t>> rows;        // by bound: tokens that begin no more bodies

@@ -1,7 +1,8 @@
 // Dense nodes in two parts: the tokens inside a regular head, found once for all tails, and those that may leave it.
 //
-// Three things keep heads from being walked again and again: counted heads far from their bound are those without
-// one; counted heads near it are slices of one walk; heads that differ from another in few first bytes are copied.
+// Four things keep heads from being walked again and again: counted heads far from their bound are those without one;
+// near it they are slices of one walk, or copies of what they are without it, walked only where the bound may be felt
+// (bounds.cc); heads that differ from another in few first bytes are copied.
 #include <algorithm>
 
 #include "walk.hpp"
@@ -9,11 +10,9 @@
 namespace sgrt {
 namespace {
 
-constexpr int32_t COUNT_MARGIN = 16;
 constexpr int64_t MAX_DIFFERENCE = 20000;
 constexpr int MAX_BASES = 4;
 constexpr int FEW_BYTES = 16;
-constexpr size_t MAX_PRODUCT_STATES = 512;
 
 std::string split_key(Id head, const Bits& following) {
     std::string key(reinterpret_cast<const char*>(&head), sizeof head);
@@ -35,7 +34,8 @@ Split& Machine::split(Id head, const Bits& following) {
     if (budget->is_brief) throw NotBrief();
     auto made = std::make_unique<Split>();
     made->head = head;
-    if (!split_by_parts(*made, following) && !split_by_slices(*made, following) && !split_from_base(*made, following))
+    if (!split_by_parts(*made, following) && !split_by_slices(*made, following) && !split_by_bounds(*made, following) &&
+        !split_from_base(*made, following))
         split_plainly(*made, following);
     mask_bytes_ += made->row.size() * 4;
     return *(splits_[key] = std::move(made));
@@ -132,7 +132,7 @@ struct Machine::SplitWalk {
             for (int32_t i = first; i < last; i++) {
                 const int32_t token = trie.tokens[size_t(i)];
                 if (is_alive) set_bit(out.row, token);
-                else out.row[size_t(token) >> 5] &= ~(1u << (token & 31));
+                else clear_bit(out.row, token);
             }
             if (is_alive && first < last) ends.insert(target);
             states[depth] = {target, beside};
@@ -166,6 +166,7 @@ bool Machine::split_by_parts(Split& out, const Bits& following) {
         if ((first(n.a) & first(n.b)).any() || node(n.a).only_symbol >= 0) return false;
         Split& inner = split(n.a, first(n.b));
         out.row = inner.row;
+        out.has_all_ends = inner.has_all_ends;
         for (Id end : inner.ends) walk.ends.insert(concatenation(end, n.b));
         walk.keeps_outer = true;
         walk.run(*this, *inner.residual, 0, inner.residual->size);
@@ -176,6 +177,7 @@ bool Machine::split_by_parts(Split& out, const Bits& following) {
         out.row.assign(size_t(words), 0);
         for (int32_t i = 0; i < n.count; i++) {
             Split& option = split(n.parts[i], following);
+            out.has_all_ends = out.has_all_ends && option.has_all_ends;
             for (size_t w = 0; w < out.row.size(); w++) out.row[w] |= option.row[w];
             walk.ends.insert(option.ends.begin(), option.ends.end());
             for (auto& [token, end] : option.outer) walk.ends.insert(end);
@@ -211,6 +213,7 @@ bool Machine::split_from_base(Split& out, const Bits& following) {
     Split& source = split(base, following);
     if (!source.outer.empty()) return false;
     out.row = source.row;
+    out.has_all_ends = source.has_all_ends;
     SplitWalk walk{out, following, {}, {source.ends.begin(), source.ends.end()}, false};
     if (!walk.run_beside(*this, base)) return false;
     walk.finish();
@@ -227,9 +230,19 @@ bool Machine::split_from_base(Split& out, const Bits& following) {
     return true;
 }
 
-// Counted heads near their bound: tokens by the number of bodies they begin, from one walk for each body.
+// Counted heads near their bound: tokens by the number of bodies they begin, from one walk for each body. Heads without
+// one: what stays inside does so however many bodies are still due.
 bool Machine::split_by_slices(Split& out, const Bits& following) {
     const Node& n = node(out.head);
+    if (n.kind == REPETITION && n.high == UNBOUNDED && n.low > 0 && is_alive(n.a)) {
+        const Split& source = split(repetition(n.a, 0, UNBOUNDED), following);
+        if (!source.outer.empty()) return false;
+        out.row = source.row;
+        out.residual = source.residual;
+        out.ends = source.ends;         // as far as it matters: what is due leaves no fewer texts
+        out.has_all_ends = source.has_all_ends;
+        return true;
+    }
     if (n.kind != REPETITION || n.high == UNBOUNDED || n.high > horizon_ + COUNT_MARGIN) return false;
     Slices& found = slices(n.a);
     if (!found.is_simple) return false;
@@ -306,54 +319,6 @@ Machine::Slices& Machine::slices(Id body) {
     }
     mask_bytes_ += made->rows.size() * row.size() * 4;
     return *(slices_[body] = std::move(made));
-}
-
-// The head without an upper bound that no token can reach. What is equal inside tokens has one split.
-Id Machine::capped(Id head) {
-    auto found = capped_.find(head);
-    if (found != capped_.end()) return found->second;
-    const Node& n = node(head);
-    Id result = head;
-    if (n.kind == REPETITION && n.high != UNBOUNDED && n.high > horizon_ + COUNT_MARGIN) {
-        result = repetition(n.a, n.low, UNBOUNDED);
-    } else if (n.kind == CONCATENATION) {
-        result = concatenation(capped(n.a), n.b);
-    } else if (n.kind == INTERSECTION) {
-        int64_t lowest = UNBOUNDED;
-        const Id free = unbounded(head, lowest);
-        if (free != head && is_alive(free)) {
-            std::unordered_set<Id> states{free};
-            std::vector<Id> waiting{free};
-            while (!waiting.empty() && states.size() <= MAX_PRODUCT_STATES) {
-                const Id at = waiting.back();
-                waiting.pop_back();
-                for (const auto& members : partition(at).members) {
-                    const Id target = derive(at, members[0]);
-                    if (target != NOTHING_ID && states.insert(target).second) waiting.push_back(target);
-                }
-            }
-            // An accepting state is fewer bytes away than there are states, so no bound beyond that is felt.
-            if (waiting.empty() && lowest >= horizon_ + COUNT_MARGIN + int64_t(states.size())) result = free;
-        }
-    }
-    return capped_[head] = result;
-}
-
-// The same with no bounds on what is counted; `lowest` becomes the least of those taken away.
-Id Machine::unbounded(Id id, int64_t& lowest) {
-    const Node& n = node(id);
-    if (n.kind == REPETITION && n.high != UNBOUNDED && n.high > horizon_) {
-        lowest = std::min(lowest, n.high);
-        return repetition(n.a, n.low, UNBOUNDED);
-    }
-    if (n.kind == CONCATENATION) {
-        const Id tail = unbounded(n.b, lowest);
-        return concatenation(unbounded(n.a, lowest), tail);
-    }
-    if (n.kind != INTERSECTION && n.kind != ALTERNATION) return id;
-    std::vector<Id> parts(n.parts, n.parts + n.count);
-    for (Id& part : parts) part = unbounded(part, lowest);
-    return n.kind == INTERSECTION ? intersection(std::move(parts)) : alternation(std::move(parts));
 }
 
 const Trie* Machine::residual_trie(std::vector<int32_t> tokens) {

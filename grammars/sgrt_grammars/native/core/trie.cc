@@ -42,13 +42,18 @@ Trie::Trie(const Vocabulary& vocabulary, std::vector<int32_t> ordered, bool is_s
     for (int32_t at = 0; at < size; at = skip[at]) root_child[byte[at]] = at;
     if (!is_summed) return;
     below.resize(size_t(size));
+    height.resize(size_t(size));
     std::vector<Bits> open_below(size_t(max_depth) + 2);     // by depth: of the siblings behind
+    std::vector<int32_t> open_height(size_t(max_depth) + 2, 0);
     for (int32_t at = size; at-- > 0;) {
         const size_t here = size_t(depth[at]);
         below[at] = open_below[here + 1];
         open_below[here + 1] = Bits();
         open_below[here] = open_below[here] | below[at];
         open_below[here].set(byte[at]);
+        height[at] = open_height[here + 1];
+        open_height[here + 1] = 0;
+        open_height[here] = std::max(open_height[here], height[at] + 1);
     }
 }
 

@@ -27,6 +27,7 @@ struct Trie {
     std::vector<uint8_t> byte;
     std::vector<int32_t> skip, depth, token_start, tokens;
     std::vector<Bits> below;            // the bytes of all nodes below each node, if summed
+    std::vector<int32_t> height;        // bytes from each node to the deepest below it, if summed
     int32_t root_child[256];            // node of each first byte, -1: none
 
     // Calls found(length, token) for every token that spells the start of symbols[0, count).

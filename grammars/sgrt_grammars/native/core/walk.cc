@@ -210,7 +210,7 @@ void Machine::add_split(const Split& parts, Id tail, NodeMask& mask) {
 
 bool Machine::has_tight_end(Id head, const Split& parts, Id tail) {
     if (!node(tail).has_capture) return false;
-    if (parts.head != head && is_small({head})) return true;
+    if (!parts.has_all_ends || (parts.head != head && is_small({head}))) return true;
     for (Id end : parts.ends)
         if (tightness(end, tail) != LOOSE) return true;
     return false;

@@ -113,4 +113,6 @@ inline bool has_bit(const std::vector<uint32_t>& row, int32_t token) { return ro
 
 inline void set_bit(std::vector<uint32_t>& row, int32_t token) { row[size_t(token) >> 5] |= 1u << (token & 31); }
 
+inline void clear_bit(std::vector<uint32_t>& row, int32_t token) { row[size_t(token) >> 5] &= ~(1u << (token & 31)); }
+
 }  // namespace sgrt
