@@ -1,11 +1,12 @@
 """Agent programs: calls, cache hits reached and possible, forward passes, pages, speed, and what the plan said.
 
     python benchmarks/programs.py --items 0.1 --outputs 0.25
-    python benchmarks/programs.py --only "ReAct replay" "LLM judge" --no-cache
+    python benchmarks/programs.py --only "ReAct replay" "LLM judge" --without cache
     python benchmarks/programs.py --script --items 1 --outputs 0.25
 
-Each runs in a pool of 1.2 times the pages that its plan needs at one time. `--script` puts a script in place of the model:
-tokens, scheduling, pages and masks are real, and the full workloads take a minute. With the default model `--items 1
+Each runs in a pool of 1.2 times the pages that its plan needs at one time, and again without the prefix cache (in a pool
+that holds all that runs), without the plan, and without drafts of forced text. `--script` puts a script in place of the
+model: tokens, scheduling, pages and masks are real, and the full workloads take minutes. With the default model `--items 1
 --outputs 1` takes hours on a laptop.
 """
 
@@ -16,14 +17,15 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
+from typing import Any
 
 from program_workloads import agents, chats, shots, trees
 from program_workloads.script_engine import script_engine
 from program_workloads.workload import Build, Scale, Workload
-from rich.console import Console
-from rich.progress import track
 
 import sgrt
+from sgrt.config import EngineSettings
 from sgrt_frontend.planning.tree import PlanTree
 from sgrt_frontend.trace import CallKind, Trace
 
@@ -45,6 +47,23 @@ WORKLOADS: Sequence[Build] = (
 )
 # The pool of an engine that only plans; nothing is computed in it.
 _SMALL_POOL = 64
+
+
+class Part(Enum):
+    """What a run can do without."""
+
+    CACHE = "cache"
+    PLAN = "plan"
+    DRAFTS = "drafts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Without:
+    """A run that does without a part: how long it took, its forward passes, and the prompt tokens it computed."""
+
+    seconds: float
+    passes: int
+    computed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +107,13 @@ class Machines:
     is_script: bool
 
     @contextmanager
-    def engine(self, num_pages: int, *, prefix_caching: bool = True) -> Iterator[sgrt.Engine]:
+    def engine(self, num_pages: int, *, without: Part | None = None) -> Iterator[sgrt.Engine]:
         """An engine with a pool of so many pages."""
-        if self.is_script:
-            made = script_engine(self.model, num_pages=num_pages)
-        else:
-            made = sgrt.Engine(self.model, num_pages=num_pages, prefix_caching=prefix_caching)
-        with made as engine:
+        settings: EngineSettings = {"num_pages": num_pages, "prefix_caching": without is not Part.CACHE}
+        if without is Part.DRAFTS:
+            settings["max_draft_tokens"] = 0
+        make = script_engine if self.is_script else sgrt.Engine
+        with make(self.model, **settings) as engine:
             yield engine
 
 
@@ -108,13 +127,7 @@ def measure(workload: Workload, machines: Machines, plan: sgrt.ProgramPlan) -> M
     """Run a workload in a pool of 1.2 times what its plan needs at most."""
     pool = -(-plan.peak_pages.high * 6 // 5)
     with machines.engine(pool) as engine:
-        started = time.perf_counter()
-        states = (
-            workload.program.on(engine)
-            .with_options(seed=7)
-            .run_batch(workload.items, concurrency=workload.concurrency)
-        )
-        seconds = time.perf_counter() - started
+        states, seconds = run(workload, engine)
         counters = engine.counters
     usage = sgrt.total_usage(states)
     traces = [state.trace for state in states]
@@ -135,15 +148,26 @@ def measure(workload: Workload, machines: Machines, plan: sgrt.ProgramPlan) -> M
     )
 
 
-def uncached_seconds(workload: Workload, machines: Machines, plan: sgrt.ProgramPlan) -> float:
-    """How long the workload takes without a prefix cache, in a pool that holds all that runs."""
-    pool = max(_SMALL_POOL, plan.long.prompt_tokens + plan.long.output_tokens) // 32 + plan.calls.high
-    with machines.engine(min(pool, 4096), prefix_caching=False) as engine:
-        started = time.perf_counter()
-        workload.program.on(engine).with_options(seed=7).run_batch(
-            workload.items, concurrency=workload.concurrency
-        )
-        return time.perf_counter() - started
+def measure_without(part: Part, workload: Workload, machines: Machines, plan: sgrt.ProgramPlan) -> Without:
+    """Run a workload without a part: in the same pool, but without a cache in one that holds all that runs."""
+    pool = -(-plan.peak_pages.high * 6 // 5)
+    if part is Part.CACHE:
+        tokens = max(_SMALL_POOL, plan.long.prompt_tokens + plan.long.output_tokens)
+        pool = min(tokens // 32 + plan.calls.high, 4096)
+    with machines.engine(pool, without=part) as engine:
+        _, seconds = run(workload, engine, planned=part is not Part.PLAN)
+        counters = engine.counters
+    return Without(seconds=seconds, passes=counters.steps, computed=counters.computed_prompt_tokens)
+
+
+def run(
+    workload: Workload, engine: sgrt.Engine, *, planned: bool = True
+) -> tuple[list[sgrt.State[Any]], float]:
+    """The states of all items, and how long they took."""
+    program = workload.program.on(engine).with_options(seed=7, planned=planned)
+    started = time.perf_counter()
+    states = program.run_batch(workload.items, concurrency=workload.concurrency)
+    return states, time.perf_counter() - started
 
 
 def output_lengths(traces: Iterable[Trace]) -> dict[tuple[int, str], int]:
@@ -176,20 +200,32 @@ def unshared_tokens(traces: Iterable[Trace]) -> int:
 
 HEADER = (
     f"{'workload':22} {'calls':>5} {'planned':>7} {'prompt':>7} {'output':>6} {'best hit':>8} {'hit':>6} {'excess':>7} "
-    f"{'pages':>5} {'plan':>5} {'pool':>5} {'passes':>6} {'drafts':>6} {'tok/s':>7} {'wall s':>7} {'plan s':>7} {'no cache':>8}"
+    f"{'pages':>5} {'plan':>5} {'pool':>5} {'passes':>6} {'drafts':>6} {'tok/s':>7} {'wall s':>7} {'plan s':>7}"
 )
+HEADERS_WITHOUT = {
+    Part.CACHE: f" | {'no cache: s':>11} {'passes':>6}",
+    Part.PLAN: f" | {'no plan: s':>10} {'passes':>6} {'excess':>7}",
+    Part.DRAFTS: f" | {'no drafts: s':>12} {'passes':>6}",
+}
 
 
-def row(workload: Workload, made: Measurement, plan: sgrt.ProgramPlan, uncached: float | None) -> str:
-    """A line of the table."""
-    without = f"{uncached:8.1f}" if uncached is not None else f"{'-':>8}"
+def row(workload: Workload, made: Measurement, plan: sgrt.ProgramPlan) -> str:
+    """The columns of a run."""
     hit = 1 - made.computed / max(1, made.prompt_tokens)
     return (
         f"{workload.name:22} {made.calls:5} {plan.calls!s:>7} {made.prompt_tokens:7} {made.output_tokens:6} "
         f"{made.best_hit:8.3f} {hit:6.3f} {made.excess:7.2%} {made.peak_pages:5} {made.planned_pages:5} "
         f"{made.pool_pages:5} {made.passes:6} {made.accepted_drafts:6} {made.output_tokens / made.seconds:7.1f} "
-        f"{made.seconds:7.1f} {made.planned_seconds:7.1f} {without}"
+        f"{made.seconds:7.1f} {made.planned_seconds:7.1f}"
     )
+
+
+def row_without(part: Part, made: Without, whole: Measurement) -> str:
+    """The columns of a run without a part."""
+    if part is Part.PLAN:
+        excess = (made.computed - whole.optimum) / max(1, whole.prompt_tokens)
+        return f" | {made.seconds:10.1f} {made.passes:6} {excess:7.2%}"
+    return f" | {made.seconds:{11 if part is Part.CACHE else 12}.1f} {made.passes:6}"
 
 
 def main() -> None:
@@ -202,7 +238,13 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="names of workloads")
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--script", action="store_true", help="a script in place of the model")
-    parser.add_argument("--no-cache", action="store_true", help="run everything without the cache as well")
+    parser.add_argument(
+        "--without",
+        nargs="*",
+        type=Part,
+        default=list(Part),
+        help="cache, plan, drafts: run once more without each of these (all of them by default)",
+    )
     arguments = parser.parse_args()
     scale = Scale(items=arguments.items, outputs=arguments.outputs)
     workloads = [build(scale) for build in WORKLOADS]
@@ -211,16 +253,14 @@ def main() -> None:
     with machines.engine(_SMALL_POOL) as engine:
         cost = sgrt.CostModel() if arguments.script else sgrt.measure_cost(engine)
         plans = [plan_of(workload, engine, cost) for workload in chosen]
-    uncached: dict[str, float] = {}
-    if arguments.no_cache:
-        for workload, plan in track(
-            list(zip(chosen, plans, strict=True)), "without the cache", console=Console(stderr=True)
-        ):
-            uncached[workload.name] = uncached_seconds(workload, machines, plan)
-    print(HEADER)
+    print(HEADER + "".join(HEADERS_WITHOUT[part] for part in arguments.without))
     for workload, plan in zip(chosen, plans, strict=True):
         made = measure(workload, machines, plan)
-        print(row(workload, made, plan, uncached.get(workload.name)), flush=True)
+        print(row(workload, made, plan), end="", flush=True)
+        for part in arguments.without:
+            without = measure_without(part, workload, machines, plan)
+            print(row_without(part, without, made), end="", flush=True)
+        print()
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from typing_extensions import Unpack
+
 import sgrt
 from sgrt.checkpoint.opening import open_checkpoint
-from sgrt.config import EngineConfig, resolve_limits
+from sgrt.config import EngineConfig, EngineSettings, resolve_limits
 from sgrt.engine.engine import Engine
 from sgrt.engine.parts import EngineParts
 from sgrt.engine.scripted import Script, ScriptedRunner
@@ -26,20 +28,20 @@ def rambling(words: Sequence[int]) -> Script:
     return script
 
 
-def script_engine(model: str, *, num_pages: int, page_tokens: int = 32) -> Engine:
+def script_engine(model: str, **settings: Unpack[EngineSettings]) -> Engine:
     """An engine with the tokenizer and template of `model`, on a script that never ends by itself."""
     checkpoint = open_checkpoint(model)
     data = checkpoint.tokenizer_data
     tokenizer = Tokenizer(data)
     context = checkpoint.config.context
-    config = EngineConfig(model=model, num_pages=num_pages, page_tokens=page_tokens)
+    config = EngineConfig(model=model, **settings)
     limits = resolve_limits(config, model_context_tokens=context, bytes_per_token=8, available_bytes=1 << 30)
     words = [token for word in _WORDS.split() for token in tokenizer.encode(f" {word}")]
     runner = ScriptedRunner(
         rambling(words),
         vocabulary_tokens=checkpoint.config.vocabulary,
-        num_pages=num_pages,
-        page_tokens=page_tokens,
+        num_pages=limits.num_pages,
+        page_tokens=config.page_tokens,
     )
     parts = EngineParts(
         name=model,
