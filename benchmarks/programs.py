@@ -6,13 +6,15 @@
 
 Each runs in a pool of 1.2 times the pages that its plan needs at one time, and again without the prefix cache (in a pool
 that holds all that runs), without the plan, and without drafts of forced text. `--script` puts a script in place of the
-model: tokens, scheduling, pages and masks are real, and the full workloads take minutes. With the default model `--items 1
+model, in lockstep with the programs and by the plan's clock: tokens, scheduling, pages and masks are real, seconds are not, and
+the full workloads take minutes. With the default model `--items 1
 --outputs 1` takes hours on a laptop.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,11 +23,13 @@ from enum import Enum
 from typing import Any
 
 from program_workloads import agents, chats, shots, trees
+from program_workloads.lockstep import Lockstep
 from program_workloads.script_engine import script_engine
 from program_workloads.workload import Build, Scale, Workload
 
 import sgrt
 from sgrt.config import EngineSettings
+from sgrt_frontend.loop import LoopThread
 from sgrt_frontend.planning.tree import PlanTree
 from sgrt_frontend.trace import CallKind, Trace
 
@@ -100,6 +104,21 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """An engine, and the loop of the programs that it serves."""
+
+    engine: sgrt.Engine
+    loop: LoopThread
+
+    def run(self, workload: Workload, *, planned: bool = True) -> tuple[list[sgrt.State[Any]], float]:
+        """The states of all items, and how long they took."""
+        program = workload.program.on(self.engine).with_options(seed=7, planned=planned)
+        started = time.perf_counter()
+        states = self.loop.call(program.arun_batch(workload.items, concurrency=workload.concurrency))
+        return states, time.perf_counter() - started
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
     """Engines for a model, or for a script in its place."""
 
@@ -107,14 +126,24 @@ class Machines:
     is_script: bool
 
     @contextmanager
-    def engine(self, num_pages: int, *, without: Part | None = None) -> Iterator[sgrt.Engine]:
+    def machine(self, num_pages: int, *, without: Part | None = None) -> Iterator[Machine]:
         """An engine with a pool of so many pages."""
         settings: EngineSettings = {"num_pages": num_pages, "prefix_caching": without is not Part.CACHE}
         if without is Part.DRAFTS:
             settings["max_draft_tokens"] = 0
-        make = script_engine if self.is_script else sgrt.Engine
-        with make(self.model, **settings) as engine:
-            yield engine
+        with LoopThread() as loop:
+            if not self.is_script:
+                with sgrt.Engine(self.model, **settings) as engine:
+                    yield Machine(engine=engine, loop=loop)
+                return
+            lockstep = Lockstep(loop.call(_running_loop()), sgrt.CostModel())
+            with script_engine(self.model, clock=lockstep.clock, **settings) as engine:
+                lockstep.follow(engine)
+                yield Machine(engine=engine, loop=loop)
+
+
+async def _running_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
 
 
 def plan_of(workload: Workload, engine: sgrt.Engine, cost: sgrt.CostModel) -> sgrt.ProgramPlan:
@@ -126,9 +155,9 @@ def plan_of(workload: Workload, engine: sgrt.Engine, cost: sgrt.CostModel) -> sg
 def measure(workload: Workload, machines: Machines, plan: sgrt.ProgramPlan) -> Measurement:
     """Run a workload in a pool of 1.2 times what its plan needs at most."""
     pool = -(-plan.peak_pages.high * 6 // 5)
-    with machines.engine(pool) as engine:
-        states, seconds = run(workload, engine)
-        counters = engine.counters
+    with machines.machine(pool) as machine:
+        states, seconds = machine.run(workload)
+        counters = machine.engine.counters
     usage = sgrt.total_usage(states)
     traces = [state.trace for state in states]
     planned = plan.with_outputs(output_lengths(traces))
@@ -154,20 +183,10 @@ def measure_without(part: Part, workload: Workload, machines: Machines, plan: sg
     if part is Part.CACHE:
         tokens = max(_SMALL_POOL, plan.long.prompt_tokens + plan.long.output_tokens)
         pool = min(tokens // 32 + plan.calls.high, 4096)
-    with machines.engine(pool, without=part) as engine:
-        _, seconds = run(workload, engine, planned=part is not Part.PLAN)
-        counters = engine.counters
+    with machines.machine(pool, without=part) as machine:
+        _, seconds = machine.run(workload, planned=part is not Part.PLAN)
+        counters = machine.engine.counters
     return Without(seconds=seconds, passes=counters.steps, computed=counters.computed_prompt_tokens)
-
-
-def run(
-    workload: Workload, engine: sgrt.Engine, *, planned: bool = True
-) -> tuple[list[sgrt.State[Any]], float]:
-    """The states of all items, and how long they took."""
-    program = workload.program.on(engine).with_options(seed=7, planned=planned)
-    started = time.perf_counter()
-    states = program.run_batch(workload.items, concurrency=workload.concurrency)
-    return states, time.perf_counter() - started
 
 
 def output_lengths(traces: Iterable[Trace]) -> dict[tuple[int, str], int]:
@@ -250,9 +269,9 @@ def main() -> None:
     workloads = [build(scale) for build in WORKLOADS]
     chosen = [w for w in workloads if not arguments.only or w.name in arguments.only]
     machines = Machines(model=arguments.model, is_script=arguments.script)
-    with machines.engine(_SMALL_POOL) as engine:
-        cost = sgrt.CostModel() if arguments.script else sgrt.measure_cost(engine)
-        plans = [plan_of(workload, engine, cost) for workload in chosen]
+    with machines.machine(_SMALL_POOL) as machine:
+        cost = sgrt.CostModel() if arguments.script else sgrt.measure_cost(machine.engine)
+        plans = [plan_of(workload, machine.engine, cost) for workload in chosen]
     print(HEADER + "".join(HEADERS_WITHOUT[part] for part in arguments.without))
     for workload, plan in zip(chosen, plans, strict=True):
         made = measure(workload, machines, plan)

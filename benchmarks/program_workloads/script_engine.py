@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from typing_extensions import Unpack
 
@@ -28,7 +28,7 @@ def rambling(words: Sequence[int]) -> Script:
     return script
 
 
-def script_engine(model: str, **settings: Unpack[EngineSettings]) -> Engine:
+def script_engine(model: str, *, clock: Callable[[], float], **settings: Unpack[EngineSettings]) -> Engine:
     """An engine with the tokenizer and template of `model`, on a script that never ends by itself."""
     checkpoint = open_checkpoint(model)
     data = checkpoint.tokenizer_data
@@ -50,7 +50,7 @@ def script_engine(model: str, **settings: Unpack[EngineSettings]) -> Engine:
         tokenizer=tokenizer,
         template=ChatTemplate(data.chat_template, tokenizer, data.template_tokens),
     )
-    return sgrt.Engine.from_parts(parts, config)
+    return sgrt.Engine.from_parts(parts, config, clock=clock)
 
 
 _WORDS = "river stone light garden window morning letter number question answer city country market bridge paper music"

@@ -8,7 +8,7 @@ import random
 import sys
 import time
 import weakref
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import Self, Unpack
@@ -52,6 +52,7 @@ class Engine:
         """
         check_setting_names(settings)
         config = EngineConfig(model=model, **settings)
+        self._clock = time.monotonic
         self._start(load_parts(config), config)
 
     @classmethod
@@ -60,9 +61,16 @@ class Engine:
         return cls.from_parts(load_parts(config), config)
 
     @classmethod
-    def from_parts(cls, parts: EngineParts, config: EngineConfig | None = None) -> Self:
-        """An engine around a runner made elsewhere: a `ScriptedRunner`, say."""
+    def from_parts(
+        cls,
+        parts: EngineParts,
+        config: EngineConfig | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Self:
+        """An engine around a runner made elsewhere: a `ScriptedRunner`, say. `clock` gives arrivals and deadlines."""
         engine = cls.__new__(cls)
+        engine._clock = clock
         engine._start(parts, config or EngineConfig())
         return engine
 
@@ -88,7 +96,7 @@ class Engine:
             checks_integrity=config.checks_integrity,
         )
         self._core_stats = core.stats
-        self._loop = EngineLoop(core)
+        self._loop = EngineLoop(core, clock=self._clock)
         self._grammars = GrammarQueue(GrammarCompiler(self._vocabulary), self._loop)
         self._loop.start()
         # Also runs when the engine is forgotten, and at exit: the thread must not outlive the interpreter.
@@ -220,7 +228,7 @@ class Engine:
             BackendError: the engine failed or is closed.
         """
         request = self._intake.request(
-            call, id=next(self._ids), seed=self._seeds.getrandbits(63), now_s=time.monotonic()
+            call, id=next(self._ids), seed=self._seeds.getrandbits(63), now_s=self._clock()
         )
         mailbox: Mailbox[Chunk] = Mailbox()
         sampling, tokenizer = request.sampling, self._parts.tokenizer  # a job must not keep its engine alive
@@ -333,7 +341,7 @@ class Engine:
         plan: CallPlan | None = None,
     ) -> tuple[ScoreJob, Mailbox[tuple[int, PathScores]]]:
         """Queue the paths of a tree; the first stands for all of them in the plan."""
-        now = time.monotonic()
+        now = self._clock()
         requests = tuple(
             self._intake.score_request(
                 prefix,

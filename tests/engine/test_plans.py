@@ -5,16 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 from scripted_engine import scripted_engine, tokenizer
 
 import sgrt
-import sgrt.engine.engine as engine_module
-from sgrt.engine.core import EngineCore
-from sgrt.engine.engine import Engine
-from sgrt.engine.loop import EngineLoop
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 CONTEXT = 16_384
@@ -35,40 +31,6 @@ def rambling(prompt: Sequence[int], output: Sequence[int]) -> Mapping[int, float
     return {A + hash((len(prompt), *prompt[-16:], *output[-1:])) % 26: 30.0}
 
 
-class Lockstep:
-    """Lets everything on a loop settle before each step of the engine, so that a run has one outcome.
-
-    Requests arrive by a clock that steps move on by what they cost, as in the plan.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._loops: dict[int, EngineLoop] = {}
-        self.now_s = 0.0
-        cost = sgrt.CostModel()
-        step = EngineCore.step
-        monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: self.now_s))
-
-        def settled(core: EngineCore, now_s: float) -> bool:
-            asyncio.run_coroutine_threadsafe(settle(), loop).result()
-            commands = self._loops[id(core)]._commands
-            while not commands.empty():
-                commands.get().run()
-            before = core.stats.forward_tokens
-            is_done = step(core, now_s)
-            self.now_s += cost.seconds(passes=1, prompt_tokens=core.stats.forward_tokens - before)
-            return is_done
-
-        monkeypatch.setattr(EngineCore, "step", settled)
-
-    def follow(self, engine: Engine) -> None:
-        self._loops[id(engine._loop._core)] = engine._loop
-
-
-async def settle() -> None:
-    for _ in range(60):
-        await asyncio.sleep(0)
-
-
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
     made = asyncio.new_event_loop()
@@ -84,7 +46,7 @@ NAMES = (
 
 @pytest.mark.parametrize("name", NAMES.split())
 def test_a_batch_computes_little_more_than_the_optimum_in_the_pages_of_its_plan(
-    name: str, programs: ModuleType, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+    name: str, programs: ModuleType, loop: asyncio.AbstractEventLoop
 ) -> None:
     build = next(build for build in programs.WORKLOADS if build.__name__ == name)
     workload = build(programs.Scale(items=0.1, outputs=0.15))
@@ -92,9 +54,13 @@ def test_a_batch_computes_little_more_than_the_optimum_in_the_pages_of_its_plan(
     with scripted_engine(rambling, num_pages=1, context_tokens=CONTEXT) as engine:
         plan = workload.program.on(engine).plan_batch(workload.items, options)
     pool = -(-plan.peak_pages.high * 6 // 5)
-    lockstep = Lockstep(loop, monkeypatch)
+    lockstep = programs.Lockstep(loop, sgrt.CostModel())
     with scripted_engine(
-        rambling, num_pages=pool, context_tokens=CONTEXT, settings={"checks_integrity": False}
+        rambling,
+        num_pages=pool,
+        context_tokens=CONTEXT,
+        settings={"checks_integrity": False},
+        clock=lockstep.clock,
     ) as engine:
         lockstep.follow(engine)
         batch = workload.program.on(engine).with_options(seed=7)

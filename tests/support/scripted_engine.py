@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from functools import cache
 
@@ -47,6 +48,7 @@ def scripted_engine(
     num_pages: int = 256,
     context_tokens: int = CONTEXT_TOKENS,
     settings: EngineSettings | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Engine:
     """An engine that runs `script`, with integrity checks after every step."""
     merged: EngineSettings = {"checks_integrity": True, **(settings or {}), "num_pages": num_pages}
@@ -65,4 +67,4 @@ def scripted_engine(
         template=ChatTemplate(CHAT_TEMPLATE, tokenizer()),
         close=close,
     )
-    return Engine.from_parts(parts, config)
+    return Engine.from_parts(parts, config, clock=clock)
