@@ -58,7 +58,7 @@ class PageShape:
     def sealed_bytes(self) -> int:
         """Bytes of one sealed page of one layer: a byte per element, and the scales and offsets beside them."""
         elements = 2 * self.page_tokens * self.kv_heads * self.head_dim
-        key_scales_and_offsets = 2 * self.kv_heads * self.head_dim + 4 * self.kv_heads
+        key_scales_and_offsets = 2 * self.kv_heads * self.head_dim + 8 * self.kv_heads
         value_scales = 2 * self.page_tokens * self.kv_heads
         return elements + key_scales_and_offsets + value_scales
 
@@ -71,14 +71,15 @@ class SealedPages:
         value = values * value_scales
 
     A channel of the keys has its own scale and midpoint within a page, because a few channels are far larger than
-    the rest and many are far from zero; values have one scale per token and head.
+    the rest and many are far from zero; values have one scale per token and head. What the codes of a page's keys are
+    relative to is kept in float32, so that keys of another magnitude get the same codes.
     """
 
     keys: Tensor  # [pages, page_tokens, kv_heads, head_dim] int8 or float8_e4m3fn
     key_scales: Tensor  # [pages, kv_heads, head_dim] uint8, see scale_code
-    key_scale_bases: Tensor  # [pages, kv_heads] bfloat16
+    key_scale_bases: Tensor  # [pages, kv_heads] float32
     key_offsets: Tensor  # [pages, kv_heads, head_dim] int8
-    key_offset_scales: Tensor  # [pages, kv_heads] bfloat16
+    key_offset_scales: Tensor  # [pages, kv_heads] float32
     values: Tensor  # [pages, page_tokens, kv_heads, head_dim], the keys' dtype
     value_scales: Tensor  # [pages, page_tokens, kv_heads] bfloat16
 
@@ -90,10 +91,7 @@ class SealedPages:
     def dequantized_keys(self, pages: Tensor) -> Tensor:
         """Keys of `pages` [...] int64 as float32 [..., page_tokens, kv_heads, head_dim]."""
         scales = decode_scales(self.key_scales[pages], self.key_scale_bases[pages])
-        offsets = (
-            self.key_offsets[pages].to(torch.float32)
-            * self.key_offset_scales[pages].to(torch.float32)[..., None]
-        )
+        offsets = self.key_offsets[pages].to(torch.float32) * self.key_offset_scales[pages][..., None]
         return self.keys[pages].to(torch.float32) * scales.unsqueeze(-3) + offsets.unsqueeze(-3)
 
     def dequantized_values(self, pages: Tensor) -> Tensor:
@@ -180,9 +178,9 @@ def sealed_pages(
     return SealedPages(
         keys=keys,
         key_scales=zeros((pages, heads, channels), torch.uint8),
-        key_scale_bases=zeros((pages, heads), torch.bfloat16),
+        key_scale_bases=zeros((pages, heads), torch.float32),
         key_offsets=zeros((pages, heads, channels), torch.int8),
-        key_offset_scales=zeros((pages, heads), torch.bfloat16),
+        key_offset_scales=zeros((pages, heads), torch.float32),
         values=values,
         value_scales=value_scales,
     )

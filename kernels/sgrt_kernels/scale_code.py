@@ -16,18 +16,21 @@ FRACTION_SHIFT = 18  # float32 has 23 fraction bits, five of them are kept
 CODE_OFFSET = (127 - 7) << 23  # bits of 2 ** -7, the value of code 0
 SMALLEST = 2.0**-7
 LARGEST = 63 / 32
-_SMALLEST_BASE = 2.0**-60  # in place of 0, so that a group of zeros divides
+SMALLEST_BASE = 2.0**-60  # in place of 0, so that a group of zeros divides
 
 
 def bfloat16_above(scales: Tensor) -> Tensor:
     """The smallest bfloat16 values that reach `scales` (float32, >= 0), as float32; zeros become tiny."""
-    bits = scales.clamp_min(_SMALLEST_BASE).contiguous().view(torch.int32)
+    bits = scales.clamp_min(SMALLEST_BASE).contiguous().view(torch.int32)
     return ((bits + 0xFFFF) >> 16 << 16).view(torch.float32)
 
 
 def scale_bases(scales: Tensor) -> Tensor:
-    """The base of each group, the last dimension of `scales` (float32, >= 0): a bfloat16 value, as float32."""
-    return bfloat16_above(scales.amax(dim=-1) / LARGEST)
+    """The base of each group, the last dimension of `scales` (float32, >= 0).
+
+    Not rounded to fewer bits: scales times any number have the base times that number, and the same codes.
+    """
+    return (scales.amax(dim=-1) / LARGEST).clamp_min(SMALLEST_BASE)
 
 
 def encode_scales(scales: Tensor, bases: Tensor) -> Tensor:
@@ -37,6 +40,6 @@ def encode_scales(scales: Tensor, bases: Tensor) -> Tensor:
 
 
 def decode_scales(codes: Tensor, bases: Tensor) -> Tensor:
-    """Values of uint8 `codes` [..., group], float32. bases: [...] float32 or bfloat16."""
+    """Values of uint8 `codes` [..., group], float32. bases: [...] float32."""
     relative = ((codes.to(torch.int32) << FRACTION_SHIFT) + CODE_OFFSET).view(torch.float32)
-    return relative * bases.to(torch.float32)[..., None]
+    return relative * bases[..., None]

@@ -384,7 +384,7 @@ def _exact_strides(shape: AttentionShape) -> tuple[int, int, int]:
 def _sealed_pages(shape: AttentionShape) -> tuple[torch.Tensor, ...]:
     code = _CODE_TYPES[shape.code]
     pages = meta(_PAGES, shape.page, shape.kv_heads, shape.head_dim, dtype=code)
-    heads = meta(_PAGES, shape.kv_heads, dtype=_BF16)
+    heads = meta(_PAGES, shape.kv_heads, dtype=_F32)
     return (
         pages,
         meta(_PAGES, shape.kv_heads, shape.head_dim, dtype=_U8),

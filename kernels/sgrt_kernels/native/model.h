@@ -49,9 +49,9 @@ struct SgrtModel {
 struct SgrtSealedLayer {
     uint8_t* keys;               // [pages, page_tokens, kv_heads, head_dim], of sealed_type
     uint8_t* key_scales;         // [pages, kv_heads, head_dim], see scale_code.py
-    uint16_t* key_scale_bases;   // [pages, kv_heads] bfloat16
+    float* key_scale_bases;      // [pages, kv_heads]
     int8_t* key_offsets;         // [pages, kv_heads, head_dim]
-    uint16_t* key_offset_scales;  // [pages, kv_heads] bfloat16
+    float* key_offset_scales;    // [pages, kv_heads]
     uint8_t* values;             // [pages, page_tokens, kv_heads, head_dim], of sealed_type
     uint16_t* value_scales;      // [pages, page_tokens, kv_heads] bfloat16
 };

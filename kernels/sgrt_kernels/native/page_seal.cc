@@ -16,8 +16,10 @@ uint32_t bits_of(float x) {
     return bits;
 }
 
-// The smallest bfloat16 that reaches x >= 0; 0 becomes tiny, so that it can divide.
-uint16_t bf16_above(float x) { return static_cast<uint16_t>((bits_of(std::max(x, 0x1p-60f)) + 0xffffu) >> 16); }
+constexpr float kSmallestBase = 0x1p-60f;  // in place of 0, so that it can divide
+
+// The smallest bfloat16 that reaches x >= 0.
+uint16_t bf16_above(float x) { return static_cast<uint16_t>((bits_of(std::max(x, kSmallestBase)) + 0xffffu) >> 16); }
 
 float finite(float x) { return x != x ? 0.0f : std::clamp(x, -kLargestKeyValue, kLargestKeyValue); }
 
@@ -55,7 +57,7 @@ float largest(const float* x, int count) {
 }
 
 // Take the middle of every channel, in steps that fit a byte, from the keys; writes the offsets.
-void center(const AttentionShape& shape, float* keys, float* middles, int8_t* offsets, uint16_t& offset_scale) {
+void center(const AttentionShape& shape, float* keys, float* middles, int8_t* offsets, float& step) {
     const int dim = shape.head_dim, tokens = shape.page_tokens;
     for (int d = 0; d < dim; ++d) {
         float low = keys[d], high = keys[d];
@@ -65,8 +67,7 @@ void center(const AttentionShape& shape, float* keys, float* middles, int8_t* of
         }
         middles[d] = (high + low) * 0.5f;
     }
-    offset_scale = bf16_above(largest(middles, dim) / 127.0f);
-    const float step = from_bf16(offset_scale);
+    step = std::max(largest(middles, dim) / 127.0f, kSmallestBase);
     for (int d = 0; d < dim; ++d) {
         const uint8_t code = to_code(SealedType::kInt8, middles[d] / step);
         offsets[d] = static_cast<int8_t>(code);
@@ -77,14 +78,13 @@ void center(const AttentionShape& shape, float* keys, float* middles, int8_t* of
 
 // Relative scale codes of the channels and their base; `scales` become the values that the codes stand for.
 void encode_scales(const AttentionShape& shape, SealedType type, const float* keys, float* scales, uint8_t* codes,
-                   uint16_t& base_bits) {
+                   float& base) {
     const int dim = shape.head_dim;
     std::fill_n(scales, dim, 0.0f);
     for (int t = 0; t < shape.page_tokens; ++t)
         for (int d = 0; d < dim; ++d) scales[d] = std::max(scales[d], std::fabs(keys[t * dim + d]));
     for (int d = 0; d < dim; ++d) scales[d] /= code_range(type);
-    base_bits = bf16_above(largest(scales, dim) / kLargestScale);
-    const float base = from_bf16(base_bits);
+    base = std::max(largest(scales, dim) / kLargestScale, kSmallestBase);
     for (int d = 0; d < dim; ++d) {
         const float relative = std::clamp(scales[d] / base, kSmallestScale, kLargestScale);
         codes[d] = static_cast<uint8_t>((bits_of(relative) - (120u << 23) + (1u << 18) - 1u) >> 18);

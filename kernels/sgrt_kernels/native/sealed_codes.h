@@ -44,8 +44,8 @@ inline void read_key_scales(const SgrtSealedLayer& layer, size_t page, int kv_he
                             float* scales, float* offsets) {
     const size_t group = page * static_cast<size_t>(kv_heads) + static_cast<size_t>(kv_head);
     const size_t first = group * static_cast<size_t>(head_dim);
-    const f32x16 base = splat(from_bf16(layer.key_scale_bases[group]));
-    const f32x16 step = splat(from_bf16(layer.key_offset_scales[group]));
+    const f32x16 base = splat(layer.key_scale_bases[group]);
+    const f32x16 step = splat(layer.key_offset_scales[group]);
     for (int d = 0; d < head_dim; d += kLanes) {
         store(scales + d, decode_scales(load_u8_int(layer.key_scales + first + d), base));
         store(offsets + d, mul(load_i8(layer.key_offsets + first + d), step));

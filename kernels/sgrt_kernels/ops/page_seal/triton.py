@@ -10,13 +10,13 @@ from sgrt_kernels.attention_tiles import storable
 from sgrt_kernels.float8 import float8_bits, to_even
 from sgrt_kernels.layout import PagedLayer, SealedPages
 from sgrt_kernels.ops.page_seal.reference import OFFSET_RANGE
-from sgrt_kernels.scale_code import LARGEST, SMALLEST
+from sgrt_kernels.scale_code import LARGEST, SMALLEST, SMALLEST_BASE
 from sgrt_kernels.sealed_codes import code_kind, codes
 
 _OFFSET_RANGE = tl.constexpr(OFFSET_RANGE)
 _LARGEST_CODE = tl.constexpr(LARGEST)
 _SMALLEST_CODE = tl.constexpr(SMALLEST)
-_SMALLEST_BASE = tl.constexpr(2.0**-60)
+_SMALLEST_BASE = tl.constexpr(SMALLEST_BASE)
 
 
 @triton.jit
@@ -82,12 +82,12 @@ def page_seal_kernel(
     channel_at = head_at * HEAD_DIM + channel
     k = storable(tl.load(exact_keys + exact_at, mask=in_head[None, :], other=0.0))
     middle = (tl.max(k, axis=0) + tl.min(k, axis=0)) * 0.5
-    offset_scale = _bfloat16_above(tl.div_rn(tl.max(tl.abs(middle), axis=0), _OFFSET_RANGE))
+    offset_scale = tl.maximum(tl.div_rn(tl.max(tl.abs(middle), axis=0), _OFFSET_RANGE), _SMALLEST_BASE)
     offset = to_even(tl.div_rn(middle, offset_scale + tl.zeros_like(middle)))
     offset = tl.minimum(tl.maximum(offset, -_OFFSET_RANGE), _OFFSET_RANGE)
     rest = k - (offset * offset_scale)[None, :]
     wanted = tl.div_rn(tl.max(tl.abs(rest), axis=0), limit + tl.zeros_like(middle))
-    base = _bfloat16_above(tl.div_rn(tl.max(wanted, axis=0), _LARGEST_CODE))
+    base = tl.maximum(tl.div_rn(tl.max(wanted, axis=0), _LARGEST_CODE), _SMALLEST_BASE)
     relative = tl.div_rn(wanted, base + tl.zeros_like(middle))
     relative = tl.minimum(tl.maximum(relative, _SMALLEST_CODE), _LARGEST_CODE)
     code = (relative.to(tl.int32, bitcast=True) - ((127 - 7) << 23) + ((1 << 18) - 1)) >> 18
@@ -97,8 +97,8 @@ def page_seal_kernel(
     tl.store(keys + key_at[:, None] + channel[None, :], sealed_keys, mask=in_head[None, :])
     tl.store(key_scales + channel_at, code.to(tl.uint8), mask=in_head)
     tl.store(key_offsets + channel_at, offset.to(tl.int8), mask=in_head)
-    tl.store(key_scale_bases + head_at, base.to(tl.bfloat16))
-    tl.store(key_offset_scales + head_at, offset_scale.to(tl.bfloat16))
+    tl.store(key_scale_bases + head_at, base)
+    tl.store(key_offset_scales + head_at, offset_scale)
     v = storable(tl.load(exact_values + exact_at, mask=in_head[None, :], other=0.0))
     largest = tl.max(tl.abs(v), axis=1)
     value_scale = _bfloat16_above(tl.div_rn(largest, limit + tl.zeros_like(largest)))

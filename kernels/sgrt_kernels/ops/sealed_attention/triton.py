@@ -117,8 +117,8 @@ def sealed_decode_kernel(
         head_at = page * kv_heads + kv_head
         channel_at = head_at[:, None] * HEAD_DIM + channel[None, :]
         channel_mask = is_live[:, None] & in_head[None, :]
-        base = tl.load(key_scale_bases + head_at, mask=is_live, other=1.0).to(tl.float32)
-        offset_scale = tl.load(key_offset_scales + head_at, mask=is_live, other=0.0).to(tl.float32)
+        base = tl.load(key_scale_bases + head_at, mask=is_live, other=1.0)
+        offset_scale = tl.load(key_offset_scales + head_at, mask=is_live, other=0.0)
         relative = relative_scale(tl.load(key_scales + channel_at, mask=channel_mask, other=0), CODE)
         offset = half_of_int8(tl.load(key_offsets + channel_at, mask=channel_mask, other=0), PTX)
         offset = offset * (offset_scale / base).to(tl.float16)[:, None]
@@ -253,8 +253,8 @@ def sealed_extend_kernel(
         key_at = page * key_page + kv_head * key_head + inside * key_token
         k = tl.load(keys + key_at[:, None] + channel[None, :], mask=in_head[None, :], other=0.0)
         channel_at = (page * kv_heads + kv_head) * HEAD_DIM + channel
-        base = tl.load(key_scale_bases + page * kv_heads + kv_head).to(tl.float32)
-        offset_scale = tl.load(key_offset_scales + page * kv_heads + kv_head).to(tl.float32)
+        base = tl.load(key_scale_bases + page * kv_heads + kv_head)
+        offset_scale = tl.load(key_offset_scales + page * kv_heads + kv_head)
         relative = relative_scale(tl.load(key_scales + channel_at, mask=in_head, other=0), CODE)
         k_offset = half_of_int8(tl.load(key_offsets + channel_at, mask=in_head, other=0), PTX)
         k_offset = k_offset * (offset_scale / base).to(tl.float16)
