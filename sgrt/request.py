@@ -15,7 +15,8 @@ class Request:
     `arrival_s` and `deadline_s` are readings of the engine's monotonic clock. With `score_from` nothing is
     generated: the rows from position `score_from - 1` on (at least 0) give the log-probabilities of the tokens in
     `score_targets`, a tuple for each row behind the `score_prefix` given tokens, and of the `score_top` best ones. `is_private`: nobody else uses its
-    `cache_salt`, so what it leaves in the cache is of no use once it is over. `plan` is what is known of the requests around it.
+    `cache_salt`, so what it leaves in the cache is of no use once it is over. `plan` is what is known of the requests around it;
+    `plan_parts` requests are together one use of what it shares.
     """
 
     id: int
@@ -34,6 +35,7 @@ class Request:
     score_targets: tuple[tuple[int, ...], ...] = ()
     score_top: int = 0
     plan: CallPlan | None = None
+    plan_parts: int = 1
 
     @property
     def prefix_tokens(self) -> int:

@@ -9,6 +9,7 @@ import sys
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import Self, Unpack
@@ -28,7 +29,7 @@ from sgrt.engine.stats import EngineStats
 from sgrt.engine.stream import Stream
 from sgrt.tokenizer.disguise import Json
 from sgrt.tokenizer.stream_decoder import StreamDecoder
-from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score
+from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score, Share
 from sgrt_frontend.spelling import Spelling
 from sgrt_grammars.compiler import GrammarCompiler
 
@@ -340,8 +341,11 @@ class Engine:
         cache_salt: str = "",
         plan: CallPlan | None = None,
     ) -> tuple[ScoreJob, Mailbox[tuple[int, PathScores]]]:
-        """Queue the paths of a tree; the first stands for all of them in the plan."""
+        """Queue the paths of a tree, which are one use of what the plan shares; they share the prefix among themselves."""
         now = self._clock()
+        if plan is not None and prefix and len(tree.paths) > 1:
+            own = Share(name=f"score {next(self._ids)}", num_tokens=len(prefix), uses=1)
+            plan = replace(plan, shares=(*plan.shares, own))
         requests = tuple(
             self._intake.score_request(
                 prefix,
@@ -350,9 +354,10 @@ class Engine:
                 now_s=now,
                 cache_salt=cache_salt,
                 top=top,
-                plan=plan if place == 0 else None,
+                plan=plan,
+                plan_parts=len(tree.paths),
             )
-            for place, path in enumerate(tree.paths)
+            for path in tree.paths
         )
         mailbox: Mailbox[tuple[int, PathScores]] = Mailbox()
         job = ScoreJob(requests=requests, sink=mailbox)

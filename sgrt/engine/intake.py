@@ -69,8 +69,11 @@ class Intake:
         cache_salt: str = "",
         top: int = 0,
         plan: CallPlan | None = None,
+        plan_parts: int = 1,
     ) -> Request:
         """The request that scores a path of a tree after `prefix`, with the `top` best alternatives at each place.
+
+        It is one of `plan_parts` that stand for a call.
 
         Raises:
             ContextOverflow: both together do not fit the context or the pool.
@@ -103,6 +106,7 @@ class Intake:
             score_targets=path.targets,
             score_top=top,
             plan=plan if self.shares_prefixes else None,
+            plan_parts=plan_parts,
         )
 
     def _salt(self, cache_salt: str, id: int) -> str:

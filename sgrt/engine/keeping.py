@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from sgrt.cache.prefix_handle import PrefixHandle
 from sgrt.cache.radix import RadixTree
@@ -13,7 +14,7 @@ from sgrt.engine.sequence import Sequence
 class _Prefix:
     """`handle` locks it while no sequence runs on it; `uses` are still to begin. `age` counts plans: when it was used."""
 
-    uses: int
+    uses: Fraction
     age: int = 0
     handle: PrefixHandle | None = None
 
@@ -40,15 +41,15 @@ class KeptPrefixes:
         return len(self._prefixes)
 
     def begin(self, sequence: Sequence) -> None:
-        """A sequence begins: one use less of everything it shares."""
+        """A sequence begins: one use less of everything it shares, or its part of one."""
         plan = sequence.request.plan
         if plan is None:
             return
         self._now += 1
         salt = sequence.request.cache_salt
         for share in plan.shares:
-            prefix = self._prefixes.pop((salt, share.name), None) or _Prefix(uses=share.uses)
-            prefix.uses -= 1
+            prefix = self._prefixes.pop((salt, share.name), None) or _Prefix(uses=Fraction(share.uses))
+            prefix.uses -= Fraction(1, sequence.request.plan_parts)
             prefix.age = self._now
             if prefix.uses > 0:
                 self._prefixes[salt, share.name] = prefix

@@ -15,7 +15,9 @@ PREFIX = tuple(range(1, 21))  # five pages of four tokens
 class Planned(Driver):
     """A driver of requests that carry a plan."""
 
-    def ask(self, prompt: tuple[int, ...], plan: CallPlan | None, *, max_tokens: int = 1) -> Collected:
+    def ask(
+        self, prompt: tuple[int, ...], plan: CallPlan | None, *, max_tokens: int = 1, priority: int = 0
+    ) -> Collected:
         sink = Collected()
         sampling = SamplingParams(max_tokens=max_tokens, ignore_eos=True)
         request = Request(
@@ -24,6 +26,7 @@ class Planned(Driver):
             sampling=sampling,
             max_tokens=max_tokens,
             arrival_s=self.now_s,
+            priority=priority,
             plan=plan,
         )
         self._next_id += 1
@@ -123,6 +126,21 @@ def test_a_share_of_an_output_is_kept_to_its_last_computed_token() -> None:
     assert cached(second) == len(text) - 1
 
 
+def test_all_texts_that_a_call_scores_are_one_use_and_keep_what_they_share() -> None:
+    driver = Planned(num_pages=64, max_running=2)
+    plan = sharing(uses=2)
+    texts = [(number, number + 1) for number in range(6)]
+    driver.score((*PREFIX, 30), texts, plan=plan)
+    driver.step()
+    driver.step()
+    assert driver.core.scheduler.num_waiting and driver.core.stats.pages_needed >= 5
+    driver.run()
+    assert driver.core.stats.pages_needed == 5, "one use is left"
+    driver.score((*PREFIX, 31), texts, plan=plan)
+    driver.run()
+    assert driver.core.stats.pages_needed == 0
+
+
 def test_kept_prefixes_give_way_to_a_request_that_needs_the_pool() -> None:
     driver = Planned(num_pages=10)
     driver.ask((*PREFIX, 30), sharing(uses=9))
@@ -165,3 +183,63 @@ def test_a_cold_request_is_not_starved_by_a_stream_of_warm_and_urgent_ones() -> 
     assert finished_at is not None, "the cold request starves"
     served = 4 + aging + 1  # those before it, and those that came within a level of priority behind it
     assert finished_at - arrived <= 3 * served
+
+
+def test_a_kept_prefix_does_not_keep_requests_from_running_side_by_side() -> None:
+    driver = Planned(num_pages=16)
+    driver.ask(tuple(range(1, 39)), CallPlan(shares=(Share(name="p", num_tokens=None, uses=1000),)))
+    driver.run()
+    assert driver.core.scheduler.tree.num_evictable_pages < 4, "most of the pool is kept"
+    crowd = [
+        driver.ask(tuple((place * 7 + n) % 30 for place in range(12)), None, max_tokens=4) for n in range(3)
+    ]
+    driver.step()
+    driver.step()
+    assert driver.core.scheduler.num_running == 3
+    driver.run()
+    assert all(sink.is_closed and sink.error is None for sink in crowd)
+    assert driver.core.stats.preemptions == 0
+
+
+def test_kept_prefixes_go_before_anybody_is_preempted() -> None:
+    driver = Planned(num_pages=16)
+    driver.ask((*PREFIX, 30), sharing(uses=1000))
+    driver.run()
+    low = driver.ask(tuple(range(12)), None, max_tokens=12)
+    driver.step()
+    driver.ask(tuple(range(15, 37)), None, priority=5)
+    driver.run()
+    assert driver.core.stats.preemptions == 0 and low.error is None
+
+
+def test_kept_prefixes_are_not_given_up_where_that_makes_no_room() -> None:
+    driver = Planned(num_pages=16)
+    driver.ask((*PREFIX, 30), sharing(uses=9))
+    driver.run()
+    driver.ask(tuple(range(10, 34)), None, max_tokens=12)  # runs for long, in pages of its own
+    driver.step()
+    large = driver.ask(tuple(place % 30 for place in range(44)), None)
+    for _ in range(4):
+        driver.step()
+    assert driver.core.scheduler.num_waiting == 1 and len(driver.core.scheduler._book.kept) == 1
+    second = driver.ask((*PREFIX, 31), sharing(uses=9))
+    driver.run()
+    assert large.error is None and second.error is None
+
+
+def test_what_other_calls_use_as_well_is_not_given_up_with_a_plan() -> None:
+    """A system prompt that chats begin with outlives a planned run over it, and then as much as anything else."""
+    for plan in (None, CallPlan(), sharing(uses=1)):
+        driver = Planned(num_pages=16)
+        chat = (*PREFIX[:16], 25, 26, 27)
+        driver.ask(chat, None)
+        driver.run()
+        driver.ask((*PREFIX[:16], 30, 31, 32), plan)
+        driver.run()
+        driver.ask(tuple(29 - place for place in range(24)), None)
+        driver.run()
+        driver.ask(tuple((place * 11) % 29 for place in range(20)), None)
+        driver.run()
+        late = driver.ask((*PREFIX[:16], 3, 4, 5), None)
+        driver.run()
+        assert cached(late) == 16, plan

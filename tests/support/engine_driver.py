@@ -17,7 +17,7 @@ from sgrt.engine.output_text import OutputText
 from sgrt.engine.score_tree import PathScores, ScoreTree
 from sgrt.engine.scripted import Script, ScriptedRunner
 from sgrt.request import Request
-from sgrt_frontend.call import Chunk, Finish, SamplingParams, Score
+from sgrt_frontend.call import CallPlan, Chunk, Finish, SamplingParams, Score
 
 VOCABULARY = 40
 END = 39
@@ -179,7 +179,9 @@ class Driver:
         self.core.submit(job, grammar)
         return job, sink
 
-    def score(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> CollectedScores:
+    def score(
+        self, prefix: Sequence[int], continuations: Sequence[Sequence[int]], *, plan: CallPlan | None = None
+    ) -> CollectedScores:
         tree = ScoreTree(continuations)
         sink = CollectedScores(tree=tree, prefix_tokens=len(prefix))
         requests = tuple(
@@ -190,6 +192,8 @@ class Driver:
                 score_from=len(prefix) + path.first_row,
                 score_prefix=len(prefix),
                 score_targets=path.targets,
+                plan=plan,
+                plan_parts=len(tree.paths),
             )
             for place, path in enumerate(tree.paths)
         )
