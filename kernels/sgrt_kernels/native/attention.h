@@ -51,10 +51,16 @@ struct AttentionItem {
     int shared_stop = std::numeric_limits<int>::max();
 };
 
+// What a thread takes at once: an item's kv heads [first_head, last_head).
+struct AttentionShare {
+    int item, first_head, last_head;
+};
+
 // What is to be attended in one step by layers of one window.
 struct AttentionPlan {
     std::vector<VisibleRow> rows;  // of own pages: tokens are counted from the first own page of the chunk
     std::vector<AttentionItem> items;
+    std::vector<AttentionShare> shares;  // long ones first
     // [tokens], of the row's first span; spans follow, then its own page. -1: the row is in a whole item
     std::vector<int> first_partial;
     std::vector<int> partial_count;  // [tokens]
@@ -66,6 +72,10 @@ struct AttentionPlan {
     void build(int tokens, int sequences, const int32_t* query_starts, const int32_t* context_lengths,
                const int32_t* page_table, int max_pages, int page_tokens, int window, int tile_rows,
                bool is_sealed = false);
+
+    // Cut the items into shares. One row reads all kv heads of its pages at once, as they lie in memory, where there
+    // are items enough for the threads to finish together; many rows would make a share too long.
+    void share_out(int kv_heads, int threads);
 };
 
 // Floats of one partial of all heads: per head, o[head_dim], m, l, padding.
@@ -93,11 +103,6 @@ struct AttentionBuffers {
 // One item for the kv heads [first_head, last_head).
 void attend(const AttentionShape& shape, const AttentionPlan& plan, const AttentionItem& item, int first_head,
             int last_head, const AttentionBuffers& buffers, float* scratch);
-
-// How an item's kv heads are cut into shares: all together where there are items enough to finish at the same time.
-inline int heads_per_share(const AttentionShape& shape, const AttentionPlan& plan, int threads) {
-    return static_cast<int>(plan.items.size()) >= 8 * threads ? shape.kv_heads : 1;
-}
 
 // Merge the partials of one row into out[heads * head_dim].
 void merge_partials(const AttentionShape& shape, const AttentionPlan& plan, int token, float* partials, float* out);

@@ -210,4 +210,18 @@ void AttentionPlan::build(int tokens, int sequences, const int32_t* query_starts
     for (const Chunk& chunk : small) builder.add_own_pages(chunk);
 }
 
+void AttentionPlan::share_out(int kv_heads, int threads) {
+    shares.clear();
+    const int count = static_cast<int>(items.size());
+    const bool has_many = count >= 8 * threads;
+    for (const bool is_long : {true, false}) {
+        for (int i = 0; i < count; ++i) {
+            const AttentionItem& item = items[static_cast<size_t>(i)];
+            if ((item.last_row - item.first_row > 1) != is_long) continue;
+            const int heads = is_long || !has_many ? 1 : kv_heads;
+            for (int head = 0; head < kv_heads; head += heads) shares.push_back({i, head, head + heads});
+        }
+    }
+}
+
 }  // namespace sgrt

@@ -126,6 +126,7 @@ int32_t sgrt_paged_attention(void* team, const SgrtAttention* call) {
         AttentionPlan plan;
         plan.build(c.tokens, c.sequences, c.query_starts, c.context_lengths, c.page_table, c.max_pages, c.page_tokens,
                    c.window, tile_tokens(shape), c.seals != nullptr);
+        plan.share_out(c.kv_heads, threads.size());
         const size_t width = static_cast<size_t>(c.heads) * static_cast<size_t>(c.head_dim);
         std::vector<float> query(c.query, c.query + static_cast<size_t>(c.tokens) * width);
         for (float& x : query) x *= c.scale;
@@ -135,16 +136,16 @@ int32_t sgrt_paged_attention(void* team, const SgrtAttention* call) {
         const AttentionBuffers buffers{query.data(), width,       c.keys, c.values,
                                        c.page_table, c.max_pages, c.out,  partials.data()};
         threads.run([&](int thread) {
-            const int heads = heads_per_share(shape, plan, threads.size()), parts = c.kv_heads / heads;
-            const int shares = static_cast<int>(plan.items.size()) * parts;
-            for (int share; (share = threads.claim(thread, shares)) != ThreadTeam::kNone;) {
-                const int first = share % parts * heads;
-                const AttentionItem& item = plan.items[static_cast<size_t>(share / parts)];
+            const int shares = static_cast<int>(plan.shares.size());
+            for (int claimed; (claimed = threads.claim(thread, shares)) != ThreadTeam::kNone;) {
+                const AttentionShare& share = plan.shares[static_cast<size_t>(claimed)];
+                const AttentionItem& item = plan.items[static_cast<size_t>(share.item)];
                 float* memory = scratch[static_cast<size_t>(thread)].data();
                 if (c.seals == nullptr) {
-                    attend(shape, plan, item, first, first + heads, buffers, memory);
+                    attend(shape, plan, item, share.first_head, share.last_head, buffers, memory);
                 } else {
-                    attend_sealed(shape, plan, item, first, first + heads, as_sealed(*c.seals, buffers), memory);
+                    attend_sealed(shape, plan, item, share.first_head, share.last_head, as_sealed(*c.seals, buffers),
+                                  memory);
                 }
             }
             threads.barrier(thread);

@@ -62,6 +62,7 @@ StepRun::StepRun(Decoder& decoder, const SgrtStep& step)
         decoder.plans_[i].build(step.tokens, step.sequences, step.query_starts, step.context_lengths, step.page_table,
                                 step.max_pages, step.page_tokens, decoder.windows_[i], tile_tokens(shape_),
                                 step.seals != nullptr);
+        decoder.plans_[i].share_out(shape_.kv_heads, team_.size());
         partials = std::max(partials, decoder.plans_[i].partials);
     }
     const size_t tokens = static_cast<size_t>(step.tokens);
@@ -249,26 +250,24 @@ void StepRun::rotate_heads(int token, int kv_head, int layer) {
 void StepRun::attend_all(int thread, int layer) {
     const AttentionPlan& plan = decoder_.plans_[static_cast<size_t>(decoder_.plan_of_layer_[static_cast<size_t>(layer)])];
     float* scratch = decoder_.own_[static_cast<size_t>(thread)]->scratch.floats(scratch_floats());
-    const int parts = shape_.kv_heads / heads_per_share(shape_, plan, team_.size());
-    const int shares = static_cast<int>(plan.items.size()) * parts;
-    for (int share; (share = team_.claim(thread, shares)) != ThreadTeam::kNone;) attend_item(plan, share, layer, scratch);
+    const int shares = static_cast<int>(plan.shares.size());
+    for (int share; (share = team_.claim(thread, shares)) != ThreadTeam::kNone;)
+        attend_share(plan, plan.shares[static_cast<size_t>(share)], layer, scratch);
     team_.barrier(thread);
 }
 
-void StepRun::attend_item(const AttentionPlan& plan, int share, int layer, float* scratch) {
+void StepRun::attend_share(const AttentionPlan& plan, const AttentionShare& share, int layer, float* scratch) {
     const AttentionBuffers buffers{qkv_,           qkv_width_,      step_.keys[layer], step_.values[layer],
                                    step_.page_table, step_.max_pages, attended_,         partials_};
-    const int heads = heads_per_share(shape_, plan, team_.size()), parts = shape_.kv_heads / heads;
-    const AttentionItem& item = plan.items[static_cast<size_t>(share / parts)];
-    const int first = share % parts * heads;
+    const AttentionItem& item = plan.items[static_cast<size_t>(share.item)];
     if (step_.seals == nullptr) {
-        attend(shape_, plan, item, first, first + heads, buffers, scratch);
+        attend(shape_, plan, item, share.first_head, share.last_head, buffers, scratch);
         return;
     }
     const SgrtSeals& seals = *step_.seals;
     const SealedBuffers sealed{buffers, &seals.layers[layer], static_cast<SealedType>(seals.sealed_type),
                                seals.own_pages, seals.max_own_pages};
-    attend_sealed(shape_, plan, item, first, first + heads, sealed, scratch);
+    attend_sealed(shape_, plan, item, share.first_head, share.last_head, sealed, scratch);
 }
 
 // Quantize the pages that this step has filled.

@@ -22,7 +22,7 @@ class StepRun {
     void rotate_heads(int token, int kv_head, int layer);
     void attend_all(int thread, int layer);
     void seal_all(int thread, int layer);
-    void attend_item(const AttentionPlan& plan, int share, int layer, float* scratch);
+    void attend_share(const AttentionPlan& plan, const AttentionShare& share, int layer, float* scratch);
     size_t scratch_floats() const;
     void feed_forward(int thread, int layer);
     void predict(int thread);

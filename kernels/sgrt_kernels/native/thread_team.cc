@@ -10,7 +10,8 @@
 namespace sgrt {
 
 namespace {
-constexpr int kSpins = 2000;  // some tens of microseconds
+constexpr int kSpins = 2000;           // some tens of microseconds
+constexpr int kSpinsForStart = 20000;  // some hundreds: as long as Python takes from one step to the next
 
 std::vector<int> allowed_processors() {
     std::vector<int> processors;
@@ -36,7 +37,7 @@ void Barrier::wait() {
         }
         return;
     }
-    for (int spin = 0; spin < kSpins; ++spin) {
+    for (int spin = 0; spin < spins_; ++spin) {
         if (generation_.load(std::memory_order_acquire) != generation) return;
         pause();
     }
@@ -49,9 +50,9 @@ void Barrier::wait() {
 ThreadTeam::ThreadTeam(int threads)
     : threads_(threads),
       processors_(allowed_processors()),
-      start_(threads),
-      inside_(threads),
-      finish_(threads),
+      start_(threads, kSpinsForStart),
+      inside_(threads, kSpins),
+      finish_(threads, kSpins),
       counters_(new Counter[kPhases * static_cast<unsigned>(threads)]),
       phases_(new Phase[threads]) {
     for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { serve(thread); });
