@@ -82,7 +82,9 @@ class EngineConfig:
         _require(self.max_draft_tokens >= 0, "max_draft_tokens", "must be at least 0")
         _require(self.aging_s > 0, "aging_s", "must be positive")
         _require(
-            self.template_limit_s is None or self.template_limit_s > 0, "template_limit_s", "must be positive"
+            self.template_limit_s is None or 0 < self.template_limit_s <= 1e9,
+            "template_limit_s",
+            "must be positive, and at most 1e9",
         )
         _require(self.seed is None or 0 <= self.seed < 2**63, "seed", "must lie in [0, 2**63)")
 

@@ -30,7 +30,7 @@ class TemplateProcess:
 
     def __init__(self, source: str, *, limit_s: float) -> None:
         """`limit_s`: seconds of processor time one rendering may take."""
-        self._first = {"source": source, "limit_s": limit_s, "memory_bytes": _MEMORY_BYTES}
+        self._first = {"source": source, "limit_s": float(limit_s), "memory_bytes": _MEMORY_BYTES}
         self._limit_s = limit_s
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -67,6 +67,13 @@ class TemplateProcess:
             answer = read_message(process.stdout)
         except BrokenPipeError:
             answer = None
+        except (
+            BaseException
+        ):  # an interrupt, say: its answer may still come, and would be taken for the next one's
+            self._process = None
+            process.kill()
+            _end(process)
+            raise
         if answer is not None:
             return answer
         self._process = None

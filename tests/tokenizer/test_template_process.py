@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import pytest
 
@@ -78,6 +79,51 @@ def test_many_threads_get_their_own_texts() -> None:
         for thread in threads:
             thread.join()
     assert found == {number: f"<|user|>{number}\n" for number in range(8)}
+
+
+@contextmanager
+def interrupted(after_s: float) -> Iterator[None]:
+    """Ctrl-C after so many seconds."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, after_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_what_an_interrupted_rendering_says_never_comes_as_the_answer_to_another() -> None:
+    source = "{% for a in range(99999) %}{% endfor %}{{ name }}"
+    num_interrupted = 0
+    with isolated(source, limit_s=20.0) as process:
+        process.run({"name": "first"})
+        for number in range(7):
+            try:
+                with interrupted(0.0003 * 2**number):
+                    process.run({"name": f"a{number}"})
+            except KeyboardInterrupt:
+                num_interrupted += 1
+            assert process.run({"name": f"b{number}"}) == f"b{number}"
+    assert num_interrupted > 0
+
+
+def test_values_that_cannot_be_sent_do_no_harm_to_those_that_follow() -> None:
+    with isolated() as process:
+        process.run(VALUES)
+        with pytest.raises(TypeError):
+            process.run({"messages": object()})  # type: ignore[dict-item]  # no JSON
+        assert process.run(VALUES) == LocalTemplate(SOURCE).run(VALUES)
+
+
+@pytest.mark.parametrize("limit_s", [5, 5.0, 1e9])
+def test_a_limit_may_be_any_positive_number(limit_s: float) -> None:
+    with isolated(limit_s=limit_s) as process:
+        assert process.run(VALUES) == LocalTemplate(SOURCE).run(VALUES)
 
 
 def test_a_process_that_was_killed_is_replaced_and_a_closed_one_is_not() -> None:
