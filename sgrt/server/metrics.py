@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from sgrt.server.registry import Counter, Gauge, Histogram, Metric, expose
@@ -14,6 +15,7 @@ _SECONDS = (
 )  # fmt: skip
 _TOKENS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5)
 _WINDOW_S = 60.0
+_BUCKET_S = 1.0
 _LOOK_S = 1.0
 
 _STATM = Path("/proc/self/statm")
@@ -22,37 +24,50 @@ StatsReader = Callable[[], Mapping[str, float]]
 
 
 class Window:
-    """The mean and the rate of what happened in the last minute."""
+    """The mean and the rate of what happened in the last minute, in buckets of a second: a bounded size at any rate."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._born = clock()
-        self._entries: deque[tuple[float, float]] = deque()
-        self._sum = 0.0
+        self._buckets: deque[_Bucket] = deque()
 
     def add(self, value: float) -> None:
         """Note `value` now."""
-        self._entries.append((self._clock(), value))
-        self._sum += value
-        self._forget()
+        now = self._clock()
+        if not self._buckets or now - self._buckets[-1].start_s >= _BUCKET_S:
+            self._forget(now)
+            self._buckets.append(_Bucket(start_s=now))
+        bucket = self._buckets[-1]
+        bucket.total += value
+        bucket.count += 1
 
     @property
     def mean(self) -> float:
         """The mean value, 0 when nothing happened."""
-        self._forget()
-        return self._sum / len(self._entries) if self._entries else 0.0
+        self._forget(self._clock())
+        count = sum(bucket.count for bucket in self._buckets)
+        return sum(bucket.total for bucket in self._buckets) / count if count else 0.0
 
     @property
     def per_second(self) -> float:
         """The sum of values over the length of the window."""
-        self._forget()
-        length_s = min(_WINDOW_S, max(self._clock() - self._born, 1e-3))
-        return self._sum / length_s
+        now = self._clock()
+        self._forget(now)
+        length_s = min(_WINDOW_S, max(now - self._born, 1e-3))
+        return sum(bucket.total for bucket in self._buckets) / length_s
 
-    def _forget(self) -> None:
-        oldest = self._clock() - _WINDOW_S
-        while self._entries and self._entries[0][0] < oldest:
-            self._sum -= self._entries.popleft()[1]
+    def _forget(self, now: float) -> None:
+        while self._buckets and self._buckets[0].start_s < now - _WINDOW_S:
+            self._buckets.popleft()
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """What happened within a second of `start_s`."""
+
+    start_s: float
+    total: float = 0.0
+    count: int = 0
 
 
 class ServerMetrics:
