@@ -111,8 +111,9 @@ class LiveCaller:
         """
         started = time.perf_counter()
         outputs = [_Output() for _ in range(call.sampling.n)]
+        clock = asyncio.timeout(call.deadline_s)
         try:
-            async with asyncio.timeout(call.deadline_s) as clock:
+            async with clock:
                 await self._consume(call, outputs, on_chunk)
         except TimeoutError as error:
             if isinstance(error, DeadlineExceeded) or not clock.expired():

@@ -112,8 +112,9 @@ async def execute(run: Run, body: Body, state: State[Any], pool: Executor | None
 
     A sync body runs in a thread of `pool`. A failure cancels what is still running.
     """
+    clock = asyncio.timeout(run.options.timeout_s)
     try:
-        async with asyncio.timeout(run.options.timeout_s) as clock:
+        async with clock:
             await _body_on_loop(body, state, pool)
             await run.finish()
     except BaseException as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -45,6 +46,14 @@ class PrefixHandle:
     def is_closed(self) -> bool:
         """Whether the path was unlocked."""
         return self._node is None
+
+    def path(self) -> Iterator[Node]:
+        """The nodes it locks that are part of the tree, the last one first."""
+        node = self._node
+        while node is not None:
+            if not node.is_detached:
+                yield node
+            node = node.parent
 
     def release_partial(self) -> None:
         """Let go of the partial page: it was copied, or will not be."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from sgrt.cache.allocator import PageAllocator
@@ -80,6 +81,14 @@ class RadixTree:
     def num_evictable_pages(self) -> int:
         """Pages that eviction could drop now: those on no locked path. Tail pages are not counted."""
         return self._evictable - (self._tails if self._seals else 0)
+
+    def num_pages_freed_by(self, handles: Iterable[PrefixHandle]) -> int:
+        """Pages that eviction could drop as well if `handles` were closed: those that nothing else locks.
+
+        Tail pages of a tree with sealed pages are not counted; no lock keeps them.
+        """
+        locks = Counter(node for handle in handles for node in handle.path())
+        return sum(len(node.pages) for node, count in locks.items() if node.locks == count)
 
     def peek(self, key: bytes, *, salt: str = "") -> int:
         """Tokens of `key` a match would find. Changes nothing, not even the order of eviction."""

@@ -55,8 +55,11 @@ class KeptPrefixes:
                 self._prefixes[salt, share.name] = prefix
             elif prefix.handle is not None:
                 prefix.handle.close()
-        while self._prefixes and next(iter(self._prefixes.values())).age + self.MAX_AGE < self._now:
-            self.drop_one()
+        while (
+            self._prefixes
+            and self._prefixes[oldest := next(iter(self._prefixes))].age + self.MAX_AGE < self._now
+        ):
+            self._forget(oldest)
 
     def keep(self, sequence: Sequence) -> None:
         """A sequence ends, and all it computed is in the tree: keep what others will begin with."""
@@ -75,16 +78,27 @@ class KeptPrefixes:
             if before is not None:
                 before.close()
 
+    @property
+    def num_pages(self) -> int:
+        """Pages that could be evicted if all were forgotten, and cannot now."""
+        return self._tree.num_pages_freed_by(
+            prefix.handle for prefix in self._prefixes.values() if prefix.handle is not None
+        )
+
     def drop_one(self) -> bool:
-        """Forget the prefix used longest ago; False when there is none."""
+        """Forget the prefix used longest ago of those that hold pages; False when there is none."""
         for key, prefix in self._prefixes.items():
-            del self._prefixes[key]
             if prefix.handle is not None:
-                prefix.handle.close()
-            return True
+                self._forget(key)
+                return True
         return False
 
     def clear(self) -> None:
         """Forget all."""
-        while self.drop_one():
-            pass
+        for key in list(self._prefixes):
+            self._forget(key)
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        handle = self._prefixes.pop(key).handle
+        if handle is not None:
+            handle.close()

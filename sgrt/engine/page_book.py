@@ -46,6 +46,17 @@ class PageBook:
         """The page into which `sequence` writes the tokens of its page number `index`."""
         return sequence.tails[index - sequence.first_tail] if self._seals else sequence.pages[index]
 
+    def find_room(self, num_pages: int) -> bool:
+        """Whether `num_pages` are free or evictable; prefixes kept for others are given up where that makes room."""
+        missing = num_pages - self.allocator.num_free - self.tree.num_evictable_pages
+        if missing > 0 and missing > self.kept.num_pages:
+            return False  # they are not given up for nothing
+        room = num_pages - self.allocator.num_free
+        while self.tree.num_evictable_pages < room:
+            if not self.kept.drop_one():
+                return False
+        return True
+
     def grow(self, sequence: Sequence, end: int) -> bool:
         """Give `sequence` pages for its first `end` tokens, evicting cache; False when there are too few."""
         begun = -(-end // self._page_tokens)

@@ -2,8 +2,9 @@
 
 Decoding sequences go first, one token (and its drafts) each; what is left of the step's tokens, a page at
 least, goes to prompts, in chunks that end at page borders. A waiting sequence is admitted when the pages for
-its prompt are at hand; one of higher priority takes the place and the pages of those that rank last. When pages run out, unlocked cache goes first, then the sequence that
-ranks last is preempted: its pages go to the tree, and it resumes from there with the same tokens.
+its prompt are at hand; one of higher priority takes the place and the pages of those that rank last. When pages run
+out, unlocked cache goes first, then prefixes that are kept for later, then the sequence that ranks last is
+preempted: its pages go to the tree, and it resumes from there with the same tokens.
 """
 
 from __future__ import annotations
@@ -265,7 +266,7 @@ class Scheduler:
                 continue
             places += 1
             pages += self._new_pages(sequence)
-            while len(self._running) + places > self._limits.max_running or not self._has_room(pages):
+            while len(self._running) + places > self._limits.max_running or not self._find_room(pages):
                 if not self._running or not _is_above(sequence, self._running[-1]):
                     return
                 self._preempt(self._running[-1])
@@ -329,7 +330,7 @@ class Scheduler:
         """Admit `sequence` if the pages for its prompt are at hand, and schedule its first chunk."""
         handle = self.tree.match(sequence.key(sequence.num_reusable), salt=sequence.request.cache_salt)
         num_pages = -(-sequence.num_wanted // self._limits.page_tokens) - len(handle.pages)
-        if self._running and not self._has_room(num_pages):
+        if self._running and not self._find_room(num_pages):
             handle.close()
             return False
         self._book.take_prefix(sequence, handle)
@@ -367,15 +368,18 @@ class Scheduler:
         cached = self.tree.peek(sequence.key(sequence.num_reusable), salt=sequence.request.cache_salt)
         return -(-sequence.num_wanted // self._limits.page_tokens) - cached // self._limits.page_tokens
 
-    def _has_room(self, num_pages: int) -> bool:
-        """Whether `num_pages` fit beside what running prompts still need and a page for each that may grow into one."""
+    def _find_room(self, num_pages: int) -> bool:
+        """Whether `num_pages` fit beside what running prompts still need and a page for each that may grow into one.
+
+        Kept prefixes are hints: they make room before anybody waits or is preempted.
+        """
         page_tokens = self._limits.page_tokens
         needed = num_pages
         for other in self._running:
             held = max(len(other.pages), -(-other.num_wanted // page_tokens))
             longest = other.num_prompt_tokens + max(0, other.request.max_tokens - 1)
             needed += held - len(other.pages) + (longest > held * page_tokens)
-        return needed <= self.allocator.num_free + self.tree.num_evictable_pages
+        return self._book.find_room(needed)
 
     def _count_admission(self, sequence: Sequence) -> None:
         if sequence.cached_tokens is None:
