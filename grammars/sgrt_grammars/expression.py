@@ -28,6 +28,13 @@ class ByteSet:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    """Any one of these byte strings, as an alternation of literals in one piece."""
+
+    options: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Concatenation:
     """The parts one after the other."""
 
@@ -138,6 +145,7 @@ class Distinct:
 
 Expression = (
     Literal
+    | Texts
     | ByteSet
     | Concatenation
     | Alternation

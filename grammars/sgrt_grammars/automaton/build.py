@@ -23,6 +23,7 @@ from sgrt_grammars.expression import (
     Repetition,
     Scope,
     SpecialToken,
+    Texts,
 )
 from sgrt_grammars.limits import Limits
 
@@ -126,6 +127,8 @@ class Builder:
         match expression:
             case Literal(data):
                 return self._arena.literal(data)
+            case Texts(options):
+                return factored_alternation(self._arena, [self._arena.literal(one) for one in options])
             case ByteSet(members):
                 return self._arena.byte_set(members)
             case Deferred():

@@ -27,6 +27,7 @@ from sgrt_grammars.expression import (
     Repetition,
     Scope,
     SpecialToken,
+    Texts,
 )
 
 # The operations, in the order of core/program.cc.
@@ -35,7 +36,15 @@ _LITERAL, _SET, _CONCATENATION, _ALTERNATION, _REPETITION, _INTERSECTION = 1, 2,
 _COMPLEMENT, _SCOPE = b"\x07", b"\x0a"
 _DEFERRED, _SPECIAL = 8, 9
 _DISTINCT = {Canonical.BYTES: b"\x0b", Canonical.JSON: b"\x0c"}
-_AGAIN, _NODE, _DEFERRED_SATISFIABLE, _DEFERRED_SHORT, _DEFERRED_BOTH, _MEMBERS = 13, 14, 15, 16, 17, 18
+_AGAIN, _NODE, _DEFERRED_SATISFIABLE, _DEFERRED_SHORT, _DEFERRED_BOTH, _MEMBERS, _TEXTS = (
+    13,
+    14,
+    15,
+    16,
+    17,
+    18,
+    19,
+)
 
 _COUNTED = struct.Struct("<BI").pack
 _SIGNED = struct.Struct("<Bi").pack
@@ -118,6 +127,13 @@ def _literal(expression: Literal, _: DeferredTable) -> _Written:
     return _COUNTED(_LITERAL, len(data)) + data if data else _EMPTY, ()
 
 
+def _texts(expression: Texts, _: DeferredTable) -> _Written:
+    code = [_COUNTED(_TEXTS, len(expression.options))]
+    for one in expression.options:
+        code += (_LENGTH(len(one)), one)
+    return b"".join(code), ()
+
+
 def _byte_set(expression: ByteSet, _: DeferredTable) -> _Written:
     if not 0 <= expression.members < 1 << 256:
         raise InvalidConstraint("a byte set has bits beyond 255")
@@ -162,6 +178,7 @@ def _members(expression: Members, _: DeferredTable) -> _Written:
 
 _WRITERS: dict[type, Callable[..., _Written]] = {
     Literal: _literal,
+    Texts: _texts,
     ByteSet: _byte_set,
     Concatenation: _concatenation,
     Alternation: _alternation,

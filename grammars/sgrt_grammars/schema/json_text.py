@@ -237,3 +237,4 @@ def key(language: Language) -> Expression:
 
 
 ANY_STRING: Expression = string(ANY_TEXT)
+ANY_KEY_TEXT: Expression = CANONICAL.any_text()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from sgrt_grammars.constraint import JsonObject, JsonSchema, NumberSpelling, PropertyOrder, Whitespace
@@ -24,6 +24,7 @@ from sgrt_grammars.schema.json_text import space, string
 from sgrt_grammars.schema.number_text import number
 from sgrt_grammars.schema.object_text import ObjectText
 from sgrt_grammars.schema.plain import is_plainly_satisfiable
+from sgrt_grammars.schema.plain_text import PlainText, is_subschema
 from sgrt_grammars.schema.shape import Shape
 
 _ANY_DOCUMENT = b""
@@ -95,7 +96,7 @@ class Key:
         return self is other or (isinstance(other, Key) and self._content == other._content)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Writer:
     """Writes the values of one document.
 
@@ -107,6 +108,21 @@ class _Writer:
     order: PropertyOrder
     is_canonical: bool
     is_whole: bool
+    _plain: PlainText | None = field(init=False)
+    _values: dict[Formula, Expression] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        document = self.evaluator.document
+        if document.has_dynamic_references:  # what stands at a pointer depends on the way to it
+            self._plain = None
+            return
+        self._plain = PlainText(
+            document=document,
+            values=self,
+            order=self.order,
+            is_canonical=self.is_canonical,
+            is_whole=self.is_whole,
+        )
 
     def document(self, root: Formula) -> Expression:
         """A whole text: the value, with whitespace around it where that is allowed."""
@@ -116,7 +132,18 @@ class _Writer:
         return Concatenation((space(self.whitespace), value, space(self.whitespace)))
 
     def value(self, formula: Formula) -> Expression:
-        """Every value that satisfies a formula, built when it is reached."""
+        """Every value that satisfies a formula, built when it is reached unless it is at hand."""
+        known = self._values.get(formula)
+        if known is None:
+            known = self._values[formula] = self._value(formula)
+        return known
+
+    def _value(self, formula: Formula) -> Expression:
+        if self._plain is not None and is_subschema(formula):
+            formula = self._plain.target(formula)
+            scalar = self._plain.scalar(formula) if is_subschema(formula) else None
+            if scalar is not None:
+                return scalar
         digest = _ANY_DOCUMENT if formula in (ALWAYS, NEVER) else self.evaluator.document.digest
         key = Key((digest, self.whitespace, self.order, self.is_canonical, formula))
         is_satisfiable = formula == ALWAYS or (
@@ -129,6 +156,10 @@ class _Writer:
         return self.evaluator.shape(formula)
 
     def _build(self, formula: Formula, key: Hashable) -> Expression:
+        if self._plain is not None and is_subschema(formula):
+            structure = self._plain.structure(formula, key)
+            if structure is not None:
+                return structure
         try:
             return self.shape_text(self.shape(formula), key)
         except RecursionError as error:

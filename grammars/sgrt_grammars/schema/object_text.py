@@ -250,7 +250,8 @@ class ObjectText:
 
     def _has_evident_value(self, name: str) -> bool:
         value = self.values.value(self.shape.members[name].value)
-        return isinstance(value, Deferred) and value.is_satisfiable and name.isascii() and name.isprintable()
+        is_evident = not isinstance(value, Deferred) or value.is_satisfiable
+        return is_evident and name.isascii() and name.isprintable()
 
     def _build_after(self, progress: Progress) -> Expression:
         options: list[Expression] = []

@@ -6,20 +6,14 @@ The automaton offers a key only if its value can be completed; this spares it fr
 from __future__ import annotations
 
 from sgrt_grammars.schema.document import Document
+from sgrt_grammars.schema.keywords import KEYWORDS, Treatment
 
-_ANNOTATIONS = frozenset(
-    (
-        "title",
-        "description",
-        "default",
-        "examples",
-        "example",
-        "$comment",
-        "deprecated",
-        "readOnly",
-        "writeOnly",
-    )
-)
+OPERATIVE = frozenset(name for name, row in KEYWORDS.items() if row.treatment is Treatment.ENFORCED) | {
+    "$ref",
+    "$dynamicRef",
+    "$recursiveRef",
+}
+"""The keywords that say something about a value. All others are annotations, names, or unknown."""
 _COMBINING = frozenset(
     ("enum", "const", "allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef", "$recursiveRef")
 )
@@ -40,7 +34,7 @@ def is_plainly_satisfiable(document: Document, pointer: str, depth: int = 0) -> 
     schema = document.at(pointer).schema
     if isinstance(schema, bool):
         return schema
-    keywords = schema.keys() - _ANNOTATIONS
+    keywords = schema.keys() & OPERATIVE
     if "type" not in keywords and not keywords & _COMBINING:
         return True  # null satisfies every keyword that speaks of another type
     kind = schema.get("type")

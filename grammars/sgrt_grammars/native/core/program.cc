@@ -9,7 +9,7 @@ namespace {
 enum Operation : uint8_t {
     OP_EMPTY, OP_LITERAL, OP_SET, OP_CONCATENATION, OP_ALTERNATION, OP_REPETITION, OP_INTERSECTION,
     OP_COMPLEMENT, OP_DEFERRED, OP_SPECIAL, OP_SCOPE, OP_DISTINCT_BYTES, OP_DISTINCT_JSON, OP_AGAIN, OP_NODE,
-    OP_DEFERRED_SATISFIABLE, OP_DEFERRED_SHORT, OP_DEFERRED_BOTH, OP_MEMBERS,
+    OP_DEFERRED_SATISFIABLE, OP_DEFERRED_SHORT, OP_DEFERRED_BOTH, OP_MEMBERS, OP_TEXTS,
 };
 
 struct Reader {
@@ -125,6 +125,16 @@ Id Machine::build(const uint8_t* program, size_t size, std::vector<Id>& results)
             case OP_LITERAL: {
                 const int32_t length = reader.number<int32_t>();
                 result = literal(reader.bytes(size_t(length)), length);
+                break;
+            }
+            case OP_TEXTS: {
+                std::vector<Entry> entries(reader.number<uint32_t>());
+                for (Entry& entry : entries) {
+                    entry.size = reader.number<int32_t>();
+                    entry.data = reader.bytes(size_t(entry.size));
+                    entry.tail = EMPTY_ID;
+                }
+                result = entries.empty() ? NOTHING_ID : prefix_tree(*this, entries);
                 break;
             }
             case OP_SET: {
