@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import httpx
 
+from sgrt.backend.answers import error_of, event_value, unreachable, value_of
 from sgrt.backend.call_codec import (
     call_to_json,
     chunk_from_json,
@@ -19,35 +20,21 @@ from sgrt.backend.call_codec import (
     plan_to_json,
     score_from_json,
 )
-from sgrt.errors import (
-    BackendError,
-    Cancelled,
-    ConstraintError,
-    ContextOverflow,
-    DeadlineExceeded,
-    InvalidRequest,
-    Overloaded,
-    SgrtError,
-)
+from sgrt.backend.patience import Patience
+from sgrt.errors import BackendError, InvalidRequest, SgrtError
 from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score
 from sgrt_frontend.spelling import Spelling
 
 _CACHED_TEXTS = 4096
-_CONSTRAINT_CODES = frozenset(
-    {
-        "invalid_constraint",
-        "unsupported_schema",
-        "unsatisfiable_constraint",
-        "budget_too_small",
-        "constraint_too_complex",
-    }
-)
+_PATIENCE_S = 60.0
+_Value = TypeVar("_Value")
 
 
 class HttpBackend:
     """The backend protocol against a server's native routes; a context manager that closes its connections.
 
-    What never changes (description, vocabulary, encoded texts) is fetched once and kept.
+    What never changes (description, vocabulary, encoded texts) is fetched once and kept. A call that a full server
+    refuses is sent again when the server said, for `patience_s` seconds (and the call's deadline) at most.
     """
 
     def __init__(
@@ -56,19 +43,29 @@ class HttpBackend:
         *,
         api_key: str = "",
         timeout_s: float = 600.0,
+        patience_s: float = _PATIENCE_S,
         transport: httpx.BaseTransport | None = None,
         async_transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        """Nothing is sent yet.
+
+        Raises:
+            InvalidRequest: `base_url` is no URL.
+        """
         self._headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         self._base_url = base_url.rstrip("/")
         self._timeout = httpx.Timeout(timeout_s, connect=min(10.0, timeout_s))
+        self._patience_s = patience_s
         self._async_transport = async_transport
-        self._client = httpx.Client(
-            base_url=self._base_url, headers=self._headers, timeout=self._timeout, transport=transport
-        )
+        try:
+            self._client = httpx.Client(
+                base_url=self._base_url, headers=self._headers, timeout=self._timeout, transport=transport
+            )
+        except httpx.InvalidURL as error:
+            raise InvalidRequest(f"base_url: {base_url!r} is no URL ({error})", param="base_url") from error
         # Connections belong to an event loop; programs may use several.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
-        self._described: Mapping[str, Any] | None = None
+        self._described: tuple[Description, tuple[int, ...]] | None = None
         self._spelling: Spelling | None = None
         self._encoded = lru_cache(maxsize=_CACHED_TEXTS)(self._fetch_encoded)
 
@@ -91,13 +88,12 @@ class HttpBackend:
 
     def describe(self) -> Description:
         """What runs at the server."""
-        return description_from_json(self._description())
+        return self._description()[0]
 
     def spelling(self) -> Spelling:
         """The bytes of every token."""
         if self._spelling is None:
-            tokens = self._get("/vocabulary")["tokens"]
-            self._spelling = Spelling([base64.b64decode(token) for token in tokens])
+            self._spelling = self._get("/vocabulary", _spelling)
         return self._spelling
 
     def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
@@ -106,29 +102,35 @@ class HttpBackend:
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of tokens."""
-        return str(self._post("/decode", {"token_ids": list(token_ids)})["text"])
+        return self._post("/decode", {"token_ids": list(token_ids)}, _text)
 
     def begin_tokens(self) -> tuple[int, ...]:
         """What every prompt starts with."""
-        return tuple(map(int, self._description()["begin_tokens"]))
+        return self._description()[1]
 
     def render(self, messages: Sequence[Message], *, open_assistant: bool) -> tuple[int, ...]:
         """Token ids of a chat under the model's own template."""
         turns = [{"role": message.role.value, "content": message.content} for message in messages]
         body = {"messages": turns, "open_assistant": open_assistant}
-        return tuple(map(int, self._post("/render", body)["token_ids"]))
+        return self._post("/render", body, _token_ids)
 
     async def generate(self, call: Call) -> AsyncIterator[Chunk]:
         """Run a call. Closing the iterator closes the connection, which cancels the call."""
-        body = {**call_to_json(call), "stream": True}
-        try:
-            async with self._async_client().stream("POST", "/generate", json=body) as response:
-                if response.status_code != httpx.codes.OK:
-                    raise _error_of(response.status_code, await response.aread(), response.headers)
-                async for chunk in _chunks(response):
-                    yield chunk
-        except httpx.HTTPError as error:
-            raise _unreachable(self._base_url, error) from error
+        deadline_s = call.deadline_s
+        patience = Patience(self._patience_s if deadline_s is None else min(self._patience_s, deadline_s))
+        while True:
+            left_s = None if deadline_s is None else max(0.001, deadline_s - patience.waited_s)
+            body = {**call_to_json(replace(call, deadline_s=left_s)), "stream": True}
+            try:
+                async with self._async_client().stream("POST", "/generate", json=body) as response:
+                    if response.status_code == httpx.codes.OK:
+                        async for chunk in _chunks(response):
+                            yield chunk
+                        return
+                    refusal = error_of(response.status_code, await response.aread(), response.headers)
+            except httpx.HTTPError as error:
+                raise unreachable(self._base_url, error) from error
+            await patience.wait(refusal)
 
     async def score(
         self,
@@ -147,11 +149,16 @@ class HttpBackend:
             body["cache_salt"] = cache_salt
         if plan is not None:
             body["plan"] = plan_to_json(plan)
-        try:
-            response = await self._async_client().post("/score", json=body)
-        except httpx.HTTPError as error:
-            raise _unreachable(self._base_url, error) from error
-        return [score_from_json(item) for item in _json_of(response)["scores"]]
+        patience = Patience(self._patience_s)
+        while True:
+            try:
+                response = await self._async_client().post("/score", json=body)
+                return value_of(response, _scores)
+            except httpx.HTTPError as error:
+                raise unreachable(self._base_url, error) from error
+            except SgrtError as error:
+                refusal = error
+            await patience.wait(refusal)
 
     def _async_client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
@@ -168,25 +175,29 @@ class HttpBackend:
             self._clients[loop] = client
         return client
 
-    def _description(self) -> Mapping[str, Any]:
+    def _description(self) -> tuple[Description, tuple[int, ...]]:
         if self._described is None:
-            self._described = self._get("/describe")
+            self._described = self._get("/describe", _described)
         return self._described
 
     def _fetch_encoded(self, text: str, special: bool) -> tuple[int, ...]:
-        return tuple(map(int, self._post("/encode", {"text": text, "special": special})["token_ids"]))
+        return self._post("/encode", {"text": text, "special": special}, _token_ids)
 
-    def _get(self, path: str) -> Mapping[str, Any]:
+    def _get(self, path: str, read: Callable[[Mapping[str, Any]], _Value]) -> _Value:
         try:
-            return _json_of(self._client.get(path))
+            response = self._client.get(path)
         except httpx.HTTPError as error:
-            raise _unreachable(self._base_url, error) from error
+            raise unreachable(self._base_url, error) from error
+        return value_of(response, read)
 
-    def _post(self, path: str, body: Mapping[str, object]) -> Mapping[str, Any]:
+    def _post(
+        self, path: str, body: Mapping[str, object], read: Callable[[Mapping[str, Any]], _Value]
+    ) -> _Value:
         try:
-            return _json_of(self._client.post(path, json=body))
+            response = self._client.post(path, json=body)
         except httpx.HTTPError as error:
-            raise _unreachable(self._base_url, error) from error
+            raise unreachable(self._base_url, error) from error
+        return value_of(response, read)
 
 
 async def _chunks(response: httpx.Response) -> AsyncIterator[Chunk]:
@@ -197,46 +208,25 @@ async def _chunks(response: httpx.Response) -> AsyncIterator[Chunk]:
         data = line.removeprefix("data: ")
         if data == "[DONE]":
             return
-        value = json.loads(data)
-        if "error" in value:
-            raise _error_from(value["error"], {})
-        yield chunk_from_json(value)
+        yield event_value(data, chunk_from_json)
     raise BackendError("the server's stream ended before the call did")
 
 
-def _json_of(response: httpx.Response) -> Mapping[str, Any]:
-    if response.status_code != httpx.codes.OK:
-        raise _error_of(response.status_code, response.content, response.headers)
-    value: Mapping[str, Any] = response.json()
-    return value
+def _described(value: Mapping[str, Any]) -> tuple[Description, tuple[int, ...]]:
+    return description_from_json(value), tuple(map(int, value["begin_tokens"]))
 
 
-def _error_of(status: int, body: bytes, headers: Mapping[str, str]) -> SgrtError:
-    try:
-        error = json.loads(body)["error"]
-    except (ValueError, KeyError, TypeError):
-        return BackendError(f"the server answered {status}: {body[:200].decode('utf-8', 'replace')}")
-    return _error_from({"status": status, **error}, headers)
+def _spelling(value: Mapping[str, Any]) -> Spelling:
+    return Spelling([base64.b64decode(token) for token in value["tokens"]])
 
 
-def _error_from(error: Mapping[str, Any], headers: Mapping[str, str]) -> SgrtError:
-    """The exception that the same fault raises in process."""
-    message, code, param = str(error.get("message")), error.get("code"), str(error.get("param") or "")
-    kind = error.get("type")
-    if code == "context_length_exceeded":
-        return ContextOverflow(message, param=param)
-    if code in _CONSTRAINT_CODES:
-        return ConstraintError(message, param=param)
-    if code == "deadline_exceeded":
-        return DeadlineExceeded(message)
-    if code == "aborted":
-        return Cancelled(message)
-    if kind == "overloaded_error":
-        return Overloaded(message, retry_after_s=float(headers.get("retry-after-ms", 1000)) / 1000)
-    if kind == "invalid_request_error":
-        return InvalidRequest(message, param=param)
-    return BackendError(message)
+def _token_ids(value: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(map(int, value["token_ids"]))
 
 
-def _unreachable(url: str, error: httpx.HTTPError) -> BackendError:
-    return BackendError(f"the server at {url} cannot be reached: {type(error).__name__} {error}")
+def _text(value: Mapping[str, Any]) -> str:
+    return str(value["text"])
+
+
+def _scores(value: Mapping[str, Any]) -> list[Score]:
+    return [score_from_json(item) for item in value["scores"]]

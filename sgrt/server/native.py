@@ -61,7 +61,8 @@ async def score(service: Service, incoming: Incoming) -> Reply:
     if (request.top or 0) > limits.top_logprobs:
         raise bad_request(f"top: at most {limits.top_logprobs} are given", param="top")
     num_tokens = len(prefix) + sum(map(len, continuations))
-    with service.admission.admit(sequences=len(continuations), prompt_tokens=num_tokens):
+    # One place, however many continuations: they are scored together and give no output. Their tokens count.
+    with service.admission.admit(sequences=1, prompt_tokens=num_tokens):
         scores = await service.score(
             prefix,
             continuations,

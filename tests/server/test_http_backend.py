@@ -215,7 +215,7 @@ def test_scores_come_through(served: tuple[PieceBackend, HttpBackend]) -> None:
 )
 def test_failures_are_the_same_exceptions(failure: SgrtError) -> None:
     backend = PieceBackend(failure=failure)
-    with listening(create_app(backend, ServerConfig())) as url, HttpBackend(url) as remote:
+    with listening(create_app(backend, ServerConfig())) as url, HttpBackend(url, patience_s=0.0) as remote:
         with pytest.raises(type(failure)) as caught:
             asyncio.run(gathered(remote.generate(Call(prompt=(1,)))))
         assert str(caught.value) == str(failure)
