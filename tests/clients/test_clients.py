@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -67,6 +67,10 @@ def urls() -> Iterator[tuple[str, str, str]]:
         ("langchain-openai", "langchain_client.py"),
         ("pydantic-ai-slim[openai]", "pydantic_ai_client.py"),
         ("openai-agents", "agents_client.py"),
+        ("litellm", "litellm_client.py"),
+        ("smolagents[openai]", "smolagents_client.py"),
+        ("autogen-ext[openai]", "autogen_client.py"),
+        ("outlines[openai]", "outlines_client.py"),
     ],
 )
 def test_a_client_library_gets_what_it_asks_for(
@@ -83,28 +87,41 @@ def test_a_client_library_gets_what_it_asks_for(
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
 
 
-def node_environment(package: str) -> Path:
-    """A folder in which Node finds `package`."""
-    home = HOME / "npm-openai"
+def node_environment(name: str, packages: Sequence[str]) -> Path:
+    """A folder in which Node finds `packages`."""
+    home = HOME / name
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     if not (home / "node_modules").exists():
         home.mkdir(parents=True, exist_ok=True)
-        install = ["npm", "install", "--silent", "--prefix", str(home), package]
+        install = ["npm", "install", "--silent", "--prefix", str(home), *packages]
         done = subprocess.run(install, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode != 0:
-            pytest.skip(f"{package} cannot be installed here: {done.stderr.strip()[-200:]}")
+            pytest.skip(f"{name} cannot be installed here: {done.stderr.strip()[-200:]}")
     return home
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # installs what it drives
-def test_the_javascript_library_gets_what_it_asks_for(urls: tuple[str, str, str]) -> None:
-    home = node_environment("openai@6")
-    script = home / "openai_client.mjs"  # Node looks for packages beside the script
-    script.write_text((SCRIPTS / "openai_client.mjs").read_text(encoding="utf-8"), encoding="utf-8")
+@pytest.mark.parametrize(
+    ("name", "packages", "script"),
+    [
+        ("npm-openai", ["openai@6"], "openai_client.mjs"),
+        (
+            "npm-ai",
+            ["ai@6", "@ai-sdk/openai-compatible@2", "@ai-sdk/openai@3", "zod@4"],
+            "ai_sdk_client.mjs",
+        ),
+    ],
+)
+def test_a_javascript_library_gets_what_it_asks_for(
+    name: str, packages: list[str], script: str, urls: tuple[str, str, str]
+) -> None:
+    home = node_environment(name, packages)
+    placed = home / script  # Node looks for packages beside the script
+    placed.write_text((SCRIPTS / script).read_text(encoding="utf-8"), encoding="utf-8")
     done = subprocess.run(
-        ["node", str(script), *urls], capture_output=True, text=True, timeout=240, check=False, cwd=home
+        ["node", str(placed), *urls], capture_output=True, text=True, timeout=240, check=False, cwd=home
     )
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
 
