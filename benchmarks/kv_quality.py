@@ -57,8 +57,17 @@ class Quality:
     perplexity_change: float  # relative to the float32 cache
 
 
-def batch_of(token_ids: Sequence[int], config: ModelConfig, dtype: str, page_tokens: int) -> Batch:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """How keys and values lie in pages: sealed ones have exact ones beside them."""
+
+    tokens: int
+    exact_dtype: torch.dtype
+
+
+def batch_of(token_ids: Sequence[int], config: ModelConfig, dtype: str, layout: Pages) -> Batch:
     """The whole text as one chunk over fresh pages of `dtype`."""
+    page_tokens = layout.tokens
     count = len(token_ids)
     pages = -(-count // page_tokens)
     shape = PageShape(page_tokens=page_tokens, kv_heads=config.kv_heads, head_dim=config.head_dim)
@@ -66,7 +75,7 @@ def batch_of(token_ids: Sequence[int], config: ModelConfig, dtype: str, page_tok
     every_page = torch.arange(pages, dtype=torch.int32)[None]
 
     def layer() -> PagedLayer:
-        exact = exact_layer(pages, shape, dtype=EXACT.get(dtype, torch.bfloat16), device="cpu")
+        exact = exact_layer(pages, shape, dtype=EXACT.get(dtype, layout.exact_dtype), device="cpu")
         if dtype in EXACT:
             return exact
         sealed = sealed_pages(max(len(full), 1), shape, dtype=SEALED[dtype], device="cpu")
@@ -85,9 +94,9 @@ def batch_of(token_ids: Sequence[int], config: ModelConfig, dtype: str, page_tok
     )
 
 
-def log_probabilities(model: Decoder, token_ids: Sequence[int], dtype: str, page_tokens: int) -> Tensor:
+def log_probabilities(model: Decoder, token_ids: Sequence[int], dtype: str, layout: Pages) -> Tensor:
     """[tokens, vocabulary], natural."""
-    return model.forward(batch_of(token_ids, model.config, dtype, page_tokens)).log_softmax(-1)
+    return model.forward(batch_of(token_ids, model.config, dtype, layout)).log_softmax(-1)
 
 
 def scale_keys(model: Decoder, factor: float, pair: int | None) -> None:
@@ -115,7 +124,7 @@ def scale_keys(model: Decoder, factor: float, pair: int | None) -> None:
 
 
 def measure(
-    model: Decoder, name: str, texts: Sequence[Sequence[int]], dtypes: Sequence[str], page_tokens: int
+    model: Decoder, name: str, texts: Sequence[Sequence[int]], dtypes: Sequence[str], layout: Pages
 ) -> list[Quality]:
     """Qualities of `dtypes`, in their order."""
     divergences: dict[str, list[Tensor]] = {dtype: [] for dtype in dtypes}
@@ -123,10 +132,10 @@ def measure(
     losses: dict[str, list[Tensor]] = {dtype: [] for dtype in ("float32", *dtypes)}
     for token_ids in texts:
         following = torch.tensor(token_ids[1:])[:, None]
-        reference = log_probabilities(model, token_ids, "float32", page_tokens)
+        reference = log_probabilities(model, token_ids, "float32", layout)
         losses["float32"].append(-reference[:-1].gather(1, following))
         for dtype in dtypes:
-            test = log_probabilities(model, token_ids, dtype, page_tokens)
+            test = log_probabilities(model, token_ids, dtype, layout)
             divergences[dtype].append((reference.exp() * (reference - test)).sum(-1))
             agreements[dtype].append((reference.argmax(-1) == test.argmax(-1)).double())
             losses[dtype].append(-test[:-1].gather(1, following))
@@ -170,9 +179,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--dtypes", nargs="+", default=["bf16", "int8", "fp8_e4m3"], choices=[*EXACT, *SEALED]
     )
+    parser.add_argument(
+        "--exact-pages", default="bf16", choices=EXACT, help="of a quantized cache (default: %(default)s)"
+    )
     parser.add_argument("--scale-keys", type=float, default=1.0)
     parser.add_argument("--outlier-pair", type=int, help="with --scale-keys: this rotary pair alone")
-    parser.add_argument("--variants", action="store_true", help="also keys times 100, and a pair times 64")
+    parser.add_argument(
+        "--variants", action="store_true", help="also keys times 100 and 128, and a pair times 64"
+    )
     parser.add_argument(
         "--max-kl", nargs="*", type=_bar, default=[], metavar="DTYPE=KL", help="fail where the mean is larger"
     )
@@ -191,6 +205,9 @@ def variants(model: Decoder) -> Iterator[str]:
     scale_keys(model, 100.0, None)
     yield "keys x 100"
     scale_keys(model, 0.01, None)
+    scale_keys(model, 128.0, None)
+    yield "keys x 128"
+    scale_keys(model, 1 / 128.0, None)
     scale_keys(model, 64.0, _OUTLIER_PAIR)
     yield f"pair {_OUTLIER_PAIR} x 64"
     scale_keys(model, 1 / 64.0, _OUTLIER_PAIR)
@@ -226,9 +243,10 @@ def main() -> int:
     print(
         f"{'model':12} {'cache':10} {'tokens':>6} {'mean KL':>9} {'p99 KL':>9} {'top-1':>7} {'perplexity':>11}"
     )
+    layout = Pages(tokens=options.page_tokens, exact_dtype=EXACT[options.exact_pages])
     qualities: list[Quality] = []
     for name in variants(model) if options.variants else ["as it is"]:
-        for quality in measure(model, name, chosen, options.dtypes, options.page_tokens):
+        for quality in measure(model, name, chosen, options.dtypes, layout):
             qualities.append(quality)
             print(
                 f"{name:12} {quality.dtype:10} {quality.tokens:6} {quality.mean_kl:9.2e} {quality.p99_kl:9.2e} "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -72,16 +72,29 @@ def attention_config(
         page=page,
         dtype=str(dtype).removeprefix("torch."),
     )
-    return _table().get(key) or default_config(arch, head_dim, is_sealed=dtype in SEALED_DTYPES)
+    return _table().get(key) or default_config(
+        arch, head_dim, is_sealed=dtype in SEALED_DTYPES, page=page, group=group
+    )
 
 
-def default_config(arch: int, head_dim: int, *, is_sealed: bool) -> AttentionConfig:
+def default_config(
+    arch: int, head_dim: int, *, is_sealed: bool, page: int = 32, group: int = 4
+) -> AttentionConfig:
     """A configuration whose kernels compile without spills within the shared memory of `arch`.
 
     What decides is the accumulator and, over sealed pages, the keys that are dequantized in registers: wide heads
-    spread a slot over two warps, and tensor cores before sm_90, which take their operands from registers, get
-    smaller tiles of rows.
+    spread a slot over two warps, as do wide groups, and tensor cores before sm_90, which take their operands from
+    registers, get smaller tiles of rows. Blocks of 16 sealed tokens are copied ahead of their use only with few slots.
     """
+    config = _config_of_heads(arch, head_dim, is_sealed=is_sealed)
+    if is_sealed and page <= 16:
+        return replace(config, decode_slots=2, decode_warps=config.decode_warps // 2)
+    if is_sealed and group > 8:
+        return replace(config, decode_warps=8)
+    return config
+
+
+def _config_of_heads(arch: int, head_dim: int, *, is_sealed: bool) -> AttentionConfig:
     if head_dim > 128:
         return AttentionConfig(
             decode_tokens=32 if is_sealed else 16,

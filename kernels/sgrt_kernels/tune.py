@@ -107,7 +107,9 @@ def tuned(key: ConfigKey, device: torch.device, timer: Timer | None = None) -> A
     """Search the configuration of `key` on `device`; `timer` defaults to `median_seconds` there."""
     timer = timer or partial(median_seconds, device=device)
     dtype = _DTYPES[key.dtype]
-    base = default_config(key.arch, key.head_dim, is_sealed=dtype in SEALED_DTYPES)
+    base = default_config(
+        key.arch, key.head_dim, is_sealed=dtype in SEALED_DTYPES, page=key.page, group=key.group
+    )
     attend = _Attention(key, dtype, device)
     decoded, decode_s = fastest(decode_candidates(key.page, base), attend.decode, timer)
     extended, extend_s = fastest(extend_candidates(decoded), attend.extend, timer)

@@ -159,3 +159,36 @@ def test_sealed_pages_are_read(model: Decoder, token_ids: Tensor, dtype: torch.d
     ).log_softmax(-1)
     assert (sealed[:PAGE] - exact[:PAGE]).abs().max() <= 1e-5  # the first page is everybody's own
     assert 1e-5 < (sealed - exact).abs().max() < 2.0
+
+
+def with_scaled_keys(factor: float) -> Decoder:
+    """The model of `model()` with keys times `factor` and queries divided by it: the same function."""
+    source = RandomWeights(config=CONFIG, generator=torch.Generator().manual_seed(0))
+    scaled = load_model(source, compute_dtype=torch.float32, device=torch.device("cpu"))
+    query, key = CONFIG.query_width, CONFIG.kv_width
+    for layer in scaled.weights.layers:
+        layer.attention.query_key_value[:query] /= factor
+        layer.attention.query_key_value[query : query + key] *= factor
+    return scaled
+
+
+@DTYPES
+@pytest.mark.parametrize("factor", [128.0, 1 / 64])
+def test_keys_times_a_power_of_two_and_queries_divided_by_it_change_no_bit(
+    model: Decoder, token_ids: Tensor, dtype: torch.dtype, factor: float
+) -> None:
+    scaled = in_chunks(with_scaled_keys(factor), token_ids, dtype, [TOKENS])
+    assert torch.equal(scaled, in_chunks(model, token_ids, dtype, [TOKENS]))
+
+
+@DTYPES
+@pytest.mark.parametrize("factor", [100.0, 0.01, 7.3])
+def test_keys_times_any_number_and_queries_divided_by_it_change_no_more_than_rounding_does(
+    model: Decoder, token_ids: Tensor, dtype: torch.dtype, factor: float
+) -> None:
+    plain = in_chunks(model, token_ids, dtype, [TOKENS])
+    scaled = in_chunks(with_scaled_keys(factor), token_ids, dtype, [TOKENS])
+    divergence = (plain.exp() * (plain - scaled)).sum(-1)
+    # Products by 100 round, and a few codes of thousands fall to the other side: single rows move by that much alone.
+    assert float(divergence.median()) < 1e-6
+    assert float(divergence.mean()) < 1e-5

@@ -48,10 +48,15 @@ def attention_cases(arch: int, **changes: int | float) -> Iterator[Case]:
     shape = AttentionShape(**changes)  # type: ignore[arg-type]
     sealed = sealed_shape(arch, **changes)
     int8 = AttentionShape(code="int8", **changes)  # type: ignore[arg-type]
-    config = default_config(arch, shape.head_dim, is_sealed=False)
-    sealed_config = default_config(arch, shape.head_dim, is_sealed=True)
+    config, sealed_config = (
+        default_config(arch, shape.head_dim, is_sealed=is_sealed, page=shape.page, group=shape.group)
+        for is_sealed in (False, True)
+    )
     label = ",".join(f"{key}={value}" for key, value in changes.items()) or "default"
-    block = config.decode_slots * min(config.decode_tokens, shape.page) * shape.head_dim * 2
+    block, sealed_block = (
+        chosen.decode_slots * min(chosen.decode_tokens, shape.page) * shape.head_dim * 2
+        for chosen in (config, sealed_config)
+    )
     yield Case(
         name=f"decode {label}",
         launch=catalogue.decode(shape, config)[0],
@@ -65,7 +70,7 @@ def attention_cases(arch: int, **changes: int | float) -> Iterator[Case]:
             launch=catalogue.sealed_decode(pages, sealed_config)[0],
             arch=arch,
             matrix=NARROW[arch],
-            loop_bytes=block,
+            loop_bytes=sealed_block,
         )
         yield Case(
             name=f"sealed_extend {pages.code} {label}",
