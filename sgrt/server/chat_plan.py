@@ -16,7 +16,7 @@ from sgrt.server.parsed_output import ParsedReader, new_call_id
 from sgrt.server.prompts import num_characters, plain_turns_of
 from sgrt.server.sampling import sampling_params, stop_strings
 from sgrt.server.service import Service, Ticket
-from sgrt.server.sessions import Session, Turn, continued
+from sgrt.server.sessions import Session, Turn, continued, visible_tokens
 from sgrt.server.stops import StopScanner
 from sgrt.server.structured import Wanted, wanted_output
 from sgrt.server.tool_setup import ToolMode, ToolSetup, is_thinking, read_tools
@@ -49,14 +49,13 @@ class SessionPlan:
     started_s: float
 
     def keep(self, service: Service, call: Call, token_ids: Sequence[int], text: str) -> None:
-        """Remember the answer as the tokens it was generated as; end tokens are the template's to write."""
-        output = list(token_ids)
-        while output and output[-1] in service.description.end_token_ids:
-            output.pop()
+        """Remember the answer as the tokens it was generated as; what follows them is the template's to write."""
         session = Session(
             turns=self.turns,
             prompt=call.prompt,
-            output=tuple(output),
+            output=visible_tokens(
+                token_ids, text, bytes_of=service.token_bytes, encode=service.backend.encode
+            ),
             text=text,
             started_s=self.started_s,
             ended_s=service.clock(),
@@ -93,6 +92,7 @@ class ChatPlan:
         unfinished = set(range(self.num_choices))
         token_ids: list[int] = []
         texts: list[str] = []
+        has_thoughts = False
         usage.note_prompt(len(self.call.prompt))
         with service.admission.admit(sequences=self.num_choices, prompt_tokens=len(self.call.prompt)):
             async with aclosing(service.run(self.call, ticket=ticket, param=self.constraint_param)) as chunks:
@@ -106,6 +106,7 @@ class ChatPlan:
                     token_ids += chunk.token_ids
                     for delta in readers[chunk.index].read(chunk):
                         texts.append(delta.content)
+                        has_thoughts = has_thoughts or bool(delta.reasoning)
                         if delta.ending is not None:
                             unfinished.discard(chunk.index)
                             usage.reasoning_tokens += readers[chunk.index].num_reasoning_tokens
@@ -113,7 +114,7 @@ class ChatPlan:
                     if not unfinished:
                         ticket.is_answered = True
                         break
-        if self.session is not None:
+        if self.session is not None and not has_thoughts:  # templates leave out the thoughts of earlier turns
             self.session.keep(service, self.call, token_ids, "".join(texts))
 
 

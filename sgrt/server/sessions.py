@@ -104,6 +104,33 @@ def continued(
     )
 
 
+def visible_tokens(
+    token_ids: Sequence[int],
+    text: str,
+    *,
+    bytes_of: Callable[[int], bytes],
+    encode: Callable[[str], tuple[int, ...]],
+) -> tuple[int, ...]:
+    """The tokens of an output as far as they spell `text`, which is what the client saw of it.
+
+    What a stop string cut off is not part of the conversation, nor is a special token. Where the text goes on, or ends
+    inside a token, the rest of it is encoded anew.
+    """
+    raw = text.encode("utf-8", "replace")
+    size = count = 0
+    whole = (0, 0)  # tokens and bytes up to the last border between characters
+    for token_id in token_ids:
+        piece = bytes_of(token_id)
+        if not piece or not raw.startswith(piece, size):
+            break
+        size, count = size + len(piece), count + 1
+        if size == len(raw) or raw[size] & 0xC0 != 0x80:
+            whole = (count, size)
+    count, size = whole
+    rest = raw[size:].decode()
+    return (*token_ids[:count], *(encode(rest) if rest else ()))
+
+
 def _common_suffix(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
     size = 0
     while size < min(len(left), len(right)) and left[-1 - size] == right[-1 - size]:
