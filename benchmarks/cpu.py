@@ -217,7 +217,10 @@ def _growth(arguments: argparse.Namespace) -> None:
     with NativeDecoder(checkpoint.config, checkpoint, threads=arguments.threads) as decoder:
         for point in growth.measure(decoder, pool_tokens=arguments.pool_tokens):
             contexts = point.batch * point.context
-            expected = cost.seconds(passes=1, output_tokens=point.batch, output_context=contexts) * 1e3
+            read = contexts - (point.batch - 1) * point.shared
+            expected = 1e3 * cost.seconds(
+                passes=1, output_tokens=point.batch, output_context=contexts, context_read=read
+            )
             error = expected / point.milliseconds - 1
             errors[point.shared > 0].append(abs(error))
             print(

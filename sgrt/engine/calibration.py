@@ -15,25 +15,38 @@ from sgrt_frontend.call import Call, SamplingParams
 from sgrt_frontend.loop import LoopThread
 from sgrt_frontend.planning.cost import CostModel
 
-# Prompt tokens, output tokens, calls side by side with prompts of their own. Together they tell the rates of a cost
-# model apart.
-_LOADS = (
-    (16, 1, 1),
-    (128, 1, 1),
-    (480, 1, 1),
-    (1800, 1, 1),
-    (16, 24, 1),
-    (16, 24, 4),
-    (16, 24, 12),
-    (480, 24, 4),
-    (1800, 24, 1),
-    (1000, 24, 4),
-)
 _REPEATS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Observation:
+class _Load:
+    """Calls side by side. With `shares` they are outputs of one prompt."""
+
+    prompt: int
+    output: int
+    count: int = 1
+    shares: bool = False
+
+
+# Together they tell the rates of a cost model apart.
+_LOADS = (
+    _Load(prompt=16, output=1),
+    _Load(prompt=128, output=1),
+    _Load(prompt=480, output=1),
+    _Load(prompt=1800, output=1),
+    _Load(prompt=16, output=24),
+    _Load(prompt=16, output=24, count=4),
+    _Load(prompt=16, output=24, count=12),
+    _Load(prompt=480, output=24, count=4),
+    _Load(prompt=1800, output=24),
+    _Load(prompt=1000, output=24, count=4),
+    _Load(prompt=480, output=24, count=12, shares=True),
+    _Load(prompt=1000, output=24, count=12, shares=True),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
     """What a load came to, in the terms of a cost model."""
 
     passes: int
@@ -41,11 +54,15 @@ class _Observation:
     output_tokens: int
     prompt_context: int
     output_context: int
+    context_read: int
     seconds: float
 
     @property
     def counts(self) -> tuple[int, ...]:
-        return self.passes, self.prompt_tokens, self.output_tokens, self.prompt_context, self.output_context
+        return (
+            *(self.passes, self.prompt_tokens, self.output_tokens),
+            *(self.prompt_context, self.output_context, self.context_read),
+        )
 
 
 def measure_cost(engine: Engine) -> CostModel:
@@ -54,38 +71,46 @@ def measure_cost(engine: Engine) -> CostModel:
     Loads that do not fit the engine's context or pool are left out.
     """
     with LoopThread() as loop:
-        _observed(engine, loop, 16, 2, 1, place=0)  # the first pass of a process pays for more than itself
+        warm_up = _Load(prompt=16, output=2)
+        _observed(engine, loop, warm_up, place=0)  # the first pass of a process pays for more than itself
         found = [
             min(
-                (_observed(engine, loop, *load, place=repeat) for repeat in range(_REPEATS)),
+                (_observed(engine, loop, load, place=repeat) for repeat in range(_REPEATS)),
                 key=lambda made: made.seconds,
             )
             for load in _LOADS
-            if _fits(engine, *load)
+            if _fits(engine, load)
         ]
-    return _fitted(found)
+    return fitted(found)
 
 
-def _fits(engine: Engine, prompt: int, output: int, count: int) -> bool:
+def _fits(engine: Engine, load: _Load) -> bool:
     limits = engine.parts.limits
-    pages = -(-(prompt + output) // limits.page_tokens)
+    pages = -(-(load.prompt + load.output) // limits.page_tokens)
     return (
-        prompt + output <= limits.request_tokens
-        and pages * count <= limits.num_pages
-        and count <= limits.max_running
+        load.prompt + load.output <= limits.request_tokens
+        and pages * load.count <= limits.num_pages
+        and load.count <= limits.max_running
     )
 
 
-def _calls(engine: Engine, prompt: int, output: int, count: int, *, place: int) -> list[Call]:
-    """Calls whose prompts are in no cache and share nothing."""
+def _calls(engine: Engine, load: _Load, *, place: int) -> list[Call]:
+    """Calls whose prompts are in no cache."""
     words = engine.encode(" the quick brown fox jumps over the lazy dog and runs into the wide green forest")
+    prompts = 1 if load.shares else load.count
     return [
         Call(
-            prompt=tuple(words[(index * 7 + place + number) % len(words)] for index in range(prompt)),
-            sampling=SamplingParams(max_tokens=output, ignore_eos=True, temperature=1.0, seed=number),
+            prompt=tuple(words[(index * 7 + place + number) % len(words)] for index in range(load.prompt)),
+            sampling=SamplingParams(
+                max_tokens=load.output,
+                ignore_eos=True,
+                temperature=1.0,
+                seed=number,
+                n=load.count // prompts,
+            ),
             cache_salt=uuid.uuid4().hex,
         )
-        for number in range(count)
+        for number in range(prompts)
     ]
 
 
@@ -99,27 +124,30 @@ async def _run(engine: Engine, calls: Sequence[Call]) -> None:
     await asyncio.gather(*map(one, calls))
 
 
-def _observed(
-    engine: Engine, loop: LoopThread, prompt: int, output: int, count: int, *, place: int
-) -> _Observation:
+def _observed(engine: Engine, loop: LoopThread, load: _Load, *, place: int) -> Observation:
     """Run a load. The last token of an output is not computed."""
-    calls = _calls(engine, prompt, output, count, place=place)
+    calls = _calls(engine, load, place=place)
     before = engine.counters.steps
     started = time.perf_counter()
     loop.call(_run(engine, calls))
     seconds = time.perf_counter() - started
-    decoded = count * (output - 1)
-    return _Observation(
+    prompt, drawn = load.prompt, load.output - 1
+    prompts = len(calls)
+    step_tokens = engine.parts.limits.step_tokens
+    chunks = [min(prompt, (place + 1) * step_tokens) for place in range(-(-prompt // step_tokens))]
+    own = drawn * load.count * (load.output // 2)
+    return Observation(
         passes=engine.counters.steps - before,
-        prompt_tokens=count * prompt,
-        output_tokens=decoded,
-        prompt_context=count * prompt * (prompt + 1) // 2,
-        output_context=decoded * (prompt + output // 2),
+        prompt_tokens=prompts * prompt,
+        output_tokens=drawn * load.count,
+        prompt_context=prompts * prompt * (prompt + 1) // 2,
+        output_context=drawn * load.count * prompt + own,
+        context_read=prompts * (sum(chunks) + drawn * prompt) + own,
         seconds=seconds,
     )
 
 
-def _fitted(found: Sequence[_Observation]) -> CostModel:
+def fitted(found: Sequence[Observation]) -> CostModel:
     """Least squares of the relative error, with no rate below 0: a rate that would be is left out."""
     counts = np.array([made.counts for made in found], float)
     seconds = np.array([made.seconds for made in found])
@@ -139,4 +167,5 @@ def _fitted(found: Sequence[_Observation]) -> CostModel:
         output_token_s=float(rates[2]),
         prompt_context_s=float(rates[3]),
         output_context_s=float(rates[4]),
+        context_read_s=float(rates[5]),
     )

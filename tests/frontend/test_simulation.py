@@ -13,7 +13,7 @@ from sgrt_frontend.planning.cost import CostModel
 from sgrt_frontend.planning.pages import PageCount
 from sgrt_frontend.planning.simulation import Machine, simulate
 from sgrt_frontend.planning.tree import PlanTree
-from sgrt_frontend.planning.units import Units
+from sgrt_frontend.planning.units import Unit, UnitKind, Units
 from sgrt_frontend.trace import CallKind
 
 
@@ -71,7 +71,14 @@ def call(label: str, prompt: tuple[int, ...]) -> PlannedCall:
 
 
 def test_items_wait_for_a_free_place() -> None:
-    cost = CostModel(pass_s=1.0, prompt_token_s=0, output_token_s=0, prompt_context_s=0, output_context_s=0)
+    cost = CostModel(
+        pass_s=1.0,
+        prompt_token_s=0,
+        output_token_s=0,
+        prompt_context_s=0,
+        output_context_s=0,
+        context_read_s=0,
+    )
     items = [[call("s#0", (number, number))] for number in (1, 2, 3)]
 
     def seconds(concurrency: int) -> float:
@@ -96,3 +103,44 @@ def test_a_prompt_that_has_begun_is_promised_all_its_pages() -> None:
     made = simulate(items, Units(), is_long=False, concurrency=2, machine=machine)
     assert made.passes == 2
     assert made.peak_pages == 60, "while the second prompt has computed 10 tokens"
+
+
+def test_sequences_that_generate_read_their_common_context_once() -> None:
+    """Two outputs of 11 tokens behind 30: ten passes read the prompt and what each output has by then."""
+    cost = CostModel(
+        pass_s=0,
+        prompt_token_s=0,
+        output_token_s=0,
+        prompt_context_s=0,
+        output_context_s=0,
+        context_read_s=1.0,
+    )
+    units = Units()
+    output = tuple(-units.add(Unit(kind=UnitKind.GENERATED, low=size, high=size)) for size in (10, 1))
+
+    def seconds(prompts: tuple[int, int]) -> float:
+        items = [
+            [
+                PlannedCall(
+                    label="s#0",
+                    variable="x",
+                    kind=CallKind.GENERATE,
+                    prompt=(number,) * 30,
+                    output=output,
+                    samples=samples,
+                )
+            ]
+            for number, samples in zip(prompts, (2 if len(set(prompts)) == 1 else 1, 1), strict=True)
+        ]
+        made = simulate(
+            items[: len(set(prompts))],
+            units,
+            is_long=False,
+            concurrency=2,
+            machine=Machine(page_tokens=1, cost=cost),
+        )
+        return made.seconds
+
+    own = 2 * sum(range(1, 11))
+    assert seconds((1, 2)) == 2 * 30 + 10 * 60 + own
+    assert seconds((1, 1)) == 2 * 30 + 11 * 30 + own, "the second output is a pass behind the first"

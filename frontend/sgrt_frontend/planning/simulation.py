@@ -328,6 +328,7 @@ class _Simulator:
             output_tokens=tokens[1],
             prompt_context=contexts[0],
             output_context=contexts[1],
+            context_read=_context_read(works, passes),
         )
 
     def _admit(self, works: list[tuple[_Sequence, int]], budget: int) -> int:
@@ -359,6 +360,23 @@ class _Simulator:
         page_tokens = self._machine.page_tokens
         border = (sequence.computed + budget) // page_tokens * page_tokens
         return max(0, border - sequence.computed)
+
+
+def _context_read(works: Sequence[tuple[_Sequence, int]], passes: int) -> int:
+    """Tokens of context that passes read: each prompt its own, sequences that generate together what they share."""
+    read = 0
+    held: dict[int, int] = {}  # by stretch: how much of it sequences that generate read
+    growing = 0
+    for sequence, count in works:
+        if not sequence.is_decoding:
+            read += sequence.computed + count
+            continue
+        growing += 1
+        for stretch in sequence.path:
+            tokens = min(stretch.end, sequence.computed) - stretch.start
+            if tokens > held.get(id(stretch), 0):
+                held[id(stretch)] = tokens
+    return read + passes * sum(held.values()) + growing * passes * (passes + 1) // 2
 
 
 def _rank(sequence: _Sequence) -> tuple[float, int]:
