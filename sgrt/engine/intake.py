@@ -165,20 +165,21 @@ class Intake:
 
     def _check_room(self, prompt_tokens: int, output_tokens: int) -> None:
         total = prompt_tokens + output_tokens
-        asked = f"the prompt has {prompt_tokens} tokens" + (
-            f" and {output_tokens} are to follow" if output_tokens else ""
+        asked = f"a prompt of {prompt_tokens} tokens" + (
+            f" with {output_tokens} to follow" if output_tokens else ""
         )
         if total > self.limits.context_tokens:
             most = self.limits.model_context_tokens
             advice = f", or raise context_tokens (to {most} at most)" if self.limits.can_raise_context else ""
             raise ContextOverflow(
-                f"{asked}, but the context holds {self.limits.context_tokens} tokens; shorten the prompt or lower "
-                f"max_tokens{advice}",
+                # Words that client libraries (litellm) know an overflow by.
+                f"{asked} is longer than the model's context length of {self.limits.context_tokens} tokens; shorten "
+                f"the prompt or lower max_tokens{advice}",
                 param="prompt",
             )
         if total - min(1, output_tokens) > self.limits.pool_tokens:
             raise ContextOverflow(
-                f"{asked}, but the KV pool holds {self.limits.pool_tokens} tokens; shorten the prompt, "
+                f"{asked} is longer than the KV pool of {self.limits.pool_tokens} tokens; shorten the prompt, "
                 "lower max_tokens or raise num_pages",
                 param="prompt",
             )

@@ -29,8 +29,6 @@ from sgrt_grammars.errors import (
 
 _MESSAGE_CHARS = 800
 _SHOWN_ERRORS = 5
-# Several libraries read the code; litellm reads these words and nothing else.
-_OVERFLOW = "this model's maximum context length is exceeded"
 
 
 class ApiError(Exception):
@@ -97,8 +95,7 @@ def from_exception(error: Exception, *, constraint_param: str | None = None) -> 
     if isinstance(error, ConstraintError | GrammarError):
         return _from_constraint(error, constraint_param)
     if isinstance(error, ContextOverflow):
-        message = f"{_OVERFLOW}: {error}"
-        return bad_request(message, param=error.param or "messages", code="context_length_exceeded")
+        return bad_request(str(error), param=error.param or "messages", code="context_length_exceeded")
     if isinstance(error, InvalidRequest):
         return bad_request(str(error), param=error.param or None)
     return _from_failure(error)

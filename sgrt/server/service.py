@@ -168,8 +168,8 @@ class Service:
         limit = self.description.context_tokens * self._longest_token_bytes
         if num_characters > limit:
             raise ContextOverflow(
-                f"the text has {num_characters} characters, which no {self.description.context_tokens} tokens (the "
-                "context) can hold; shorten it",
+                f"a text of {num_characters} characters is longer than the model's context length of "
+                f"{self.description.context_tokens} tokens can hold; shorten it",
                 param=param,
             )
 
@@ -182,7 +182,8 @@ class Service:
         limit = self.description.context_tokens
         if len(token_ids) > limit:
             raise ContextOverflow(
-                f"the prompt has {len(token_ids)} tokens, but the context holds {limit} tokens; shorten the prompt",
+                f"a prompt of {len(token_ids)} tokens is longer than the model's context length of {limit} tokens; "
+                "shorten it",
                 param=param,
             )
 

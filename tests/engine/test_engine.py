@@ -169,7 +169,7 @@ def test_a_failing_model_fails_its_calls_and_says_why() -> None:
 def test_prompts_beyond_the_context_are_refused_with_both_lengths() -> None:
     with scripted_engine(endless) as engine:
         with pytest.raises(
-            ContextOverflow, match=r"the prompt has 4090 tokens and 20 are to follow.* 4096 tokens"
+            ContextOverflow, match=r"a prompt of 4090 tokens with 20 to follow is longer than .* 4096 tokens"
         ):
             engine.complete(call([65] * 4090))
         with pytest.raises(ContextOverflow, match=r"5000 tokens.* 4096"):
@@ -179,7 +179,7 @@ def test_prompts_beyond_the_context_are_refused_with_both_lengths() -> None:
 def test_a_request_the_pool_can_never_hold_is_refused_up_front() -> None:
     with scripted_engine(endless, num_pages=2) as engine:
         assert len(engine.complete(call([65] * 40, max_tokens=25))[0].token_ids) == 25
-        with pytest.raises(ContextOverflow, match="the KV pool holds 64 tokens"):
+        with pytest.raises(ContextOverflow, match="the KV pool of 64 tokens"):
             engine.complete(call([65] * 40, max_tokens=26))
         assert len(engine.complete(call([65] * 40, max_tokens=None))[0].token_ids) == 25
 

@@ -70,7 +70,7 @@ def test_a_context_is_advised_to_be_raised_only_where_it_can_be() -> None:
     own = scripted_engine(saying("x"), context_tokens=64)
     lowered = scripted_engine(saying("x"), context_tokens=128, settings={"context_tokens": 64})
     for engine, advice in (
-        (own, r"holds 64 tokens; shorten the prompt or lower max_tokens$"),
+        (own, r"of 64 tokens; shorten the prompt or lower max_tokens$"),
         (lowered, r"or raise context_tokens \(to 128 at most\)$"),
     ):
         with engine, pytest.raises(ContextOverflow, match=advice):
