@@ -20,9 +20,10 @@ class Backend(Protocol):
         """What runs here."""
         ...
 
-    def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
+    def encode(self, text: str, *, special: bool = False, is_start: bool = False) -> tuple[int, ...]:
         """Token ids of `text`, without a begin token. Text of users never becomes a special token;
-        `special=True` is for template text, whose marks do.
+        `special=True` is for template text, whose marks do. `is_start`: the text opens a prompt, behind the begin
+        tokens if there are any; models that were trained with a space before every text get one there.
         """
         ...
 

@@ -20,9 +20,9 @@ class Encoder:
         self.begin_tokens = self.backend.begin_tokens()
         self.end_token_ids = frozenset(backend.describe().end_token_ids)
 
-    def encode(self, text: str, *, is_special: bool = False) -> tuple[int, ...]:
-        """Token ids of a constant."""
-        return self.backend.encode(text, special=is_special)
+    def encode(self, text: str, *, is_special: bool = False, is_start: bool = False) -> tuple[int, ...]:
+        """Token ids of a constant; `is_start` if it opens the prompt."""
+        return self.backend.encode(text, special=is_special, is_start=is_start)
 
     def begun(self, rope: Rope) -> Rope:
         """The rope, with the model's begin token if it is empty."""
@@ -39,9 +39,14 @@ class Encoder:
                 )
                 continue
             rope = self.begun(rope)
-            tokens = self.encode(piece.text, is_special=piece.is_special)
+            tokens = self.encode(piece.text, is_special=piece.is_special, is_start=is_start(rope))
             rope = rope.extend(tokens, piece.text, turn=piece.turn, role=piece.role)
         return rope
+
+
+def is_start(rope: Rope) -> bool:
+    """Whether text after `rope` opens the prompt: nothing but begin tokens is there."""
+    return rope.length == 0 or rope.kind is PieceKind.BEGIN
 
 
 def _merged(pieces: Sequence[Piece]) -> list[Piece]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sgrt_frontend.call import Call, Chunk, Role, StopReason, Usage
 from sgrt_frontend.caller import Generated
-from sgrt_frontend.encoder import Encoder
+from sgrt_frontend.encoder import Encoder, is_start
 from sgrt_frontend.errors import InvalidRequest, SgrtError
 from sgrt_frontend.events import Delta, Done, Partial
 from sgrt_frontend.gen import Gen
@@ -243,11 +243,15 @@ def _heal(before: Rope, encoder: Encoder) -> tuple[Rope, str]:
     parent = before.parent
     if parent is None or before.kind is not PieceKind.CONSTANT:
         return before, ""
-    if encoder.encode(before.text) != before.tokens or len(before.tokens) < 2:
+    if encoder.encode(before.text, is_start=is_start(parent)) != before.tokens or len(before.tokens) < 2:
         return before, ""
+    lead = encoder.backend.decode(before.tokens).removesuffix(
+        before.text
+    )  # a space that models put at the start
     for count in range(len(before.tokens) - 1, 0, -1):
-        kept = encoder.backend.decode(before.tokens[:count])
-        if before.text.startswith(kept):
+        spelled = encoder.backend.decode(before.tokens[:count])
+        kept = spelled.removeprefix(lead)
+        if spelled.startswith(lead) and before.text.startswith(kept):
             rope = parent.extend(before.tokens[:count], kept, turn=before.turn, role=before.role)
             return rope, before.text[len(kept) :]
     return before, ""

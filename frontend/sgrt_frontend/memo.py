@@ -18,7 +18,7 @@ class Memo:
 
     description: Description
     begin_tokens: tuple[int, ...] = ()
-    encoded: dict[tuple[str, bool], tuple[int, ...]] = field(default_factory=dict)
+    encoded: dict[tuple[str, bool, bool], tuple[int, ...]] = field(default_factory=dict)
     decoded: dict[tuple[int, ...], str] = field(default_factory=dict)
     rendered: dict[Rendered, tuple[int, ...]] = field(default_factory=dict)
 
@@ -38,12 +38,12 @@ class RememberingBackend:
         """What every prompt starts with."""
         return self.memo.begin_tokens
 
-    def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
+    def encode(self, text: str, *, special: bool = False, is_start: bool = False) -> tuple[int, ...]:
         """Token ids of a text."""
-        key = (text, special)
+        key = (text, special, is_start)
         tokens = self.memo.encoded.get(key)
         if tokens is None:
-            tokens = self.memo.encoded[key] = self._backend.encode(text, special=special)
+            tokens = self.memo.encoded[key] = self._backend.encode(text, special=special, is_start=is_start)
         return tokens
 
     def decode(self, token_ids: Sequence[int]) -> str:

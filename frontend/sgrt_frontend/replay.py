@@ -230,8 +230,8 @@ class _TraceBackend:
     def begin_tokens(self) -> tuple[int, ...]:
         return self._memo.begin_tokens
 
-    def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
-        tokens = self._memo.encoded.get((text, special))
+    def encode(self, text: str, *, special: bool = False, is_start: bool = False) -> tuple[int, ...]:
+        tokens = self._memo.encoded.get((text, special, is_start))
         if tokens is None:
             return self._caller.unknown_constant(text)
         return tokens

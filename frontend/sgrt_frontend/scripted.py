@@ -122,8 +122,8 @@ class ScriptedBackend:
             has_chat_template=self._template is not None,
         )
 
-    def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
-        """Token ids of a text."""
+    def encode(self, text: str, *, special: bool = False, is_start: bool = False) -> tuple[int, ...]:
+        """Token ids of a text, wherever it stands."""
         return self.tokenizer.encode(text, special=special)
 
     def decode(self, token_ids: Sequence[int]) -> str:

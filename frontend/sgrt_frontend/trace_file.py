@@ -56,6 +56,7 @@ class EncodedRow(_Model):
 
     text: str
     is_special: bool
+    is_start: bool = False
     tokens: tuple[int, ...]
 
 
@@ -134,8 +135,8 @@ def save_trace(trace: Trace, path: str | Path) -> None:
         pieces=tuple(table.rows),
         calls=calls,
         encoded=tuple(
-            EncodedRow(text=text, is_special=is_special, tokens=tokens)
-            for (text, is_special), tokens in trace.memo.encoded.items()
+            EncodedRow(text=text, is_special=is_special, is_start=is_start, tokens=tokens)
+            for (text, is_special, is_start), tokens in trace.memo.encoded.items()
         ),
         decoded=tuple(DecodedRow(tokens=tokens, text=text) for tokens, text in trace.memo.decoded.items()),
         rendered=tuple(
@@ -195,7 +196,7 @@ def load_trace(path: str | Path) -> Trace:
     memo = Memo(
         description=file.description,
         begin_tokens=file.begin_tokens,
-        encoded={(row.text, row.is_special): row.tokens for row in file.encoded},
+        encoded={(row.text, row.is_special, row.is_start): row.tokens for row in file.encoded},
         decoded={row.tokens: row.text for row in file.decoded},
         rendered={(row.messages, row.open_assistant): row.tokens for row in file.rendered},
     )

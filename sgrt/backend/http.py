@@ -96,9 +96,9 @@ class HttpBackend:
             self._spelling = self._get("/vocabulary", _spelling)
         return self._spelling
 
-    def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
+    def encode(self, text: str, *, special: bool = False, is_start: bool = False) -> tuple[int, ...]:
         """Token ids of `text`, without a begin token."""
-        return self._encoded(text, special)
+        return self._encoded(text, special, is_start)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of tokens."""
@@ -180,8 +180,8 @@ class HttpBackend:
             self._described = self._get("/describe", _described)
         return self._described
 
-    def _fetch_encoded(self, text: str, special: bool) -> tuple[int, ...]:
-        return self._post("/encode", {"text": text, "special": special}, _token_ids)
+    def _fetch_encoded(self, text: str, special: bool, is_start: bool) -> tuple[int, ...]:
+        return self._post("/encode", {"text": text, "special": special, "is_start": is_start}, _token_ids)
 
     def _get(self, path: str, read: Callable[[Mapping[str, Any]], _Value]) -> _Value:
         try:

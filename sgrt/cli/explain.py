@@ -75,9 +75,9 @@ class ModelTokens:
         """The model."""
         return self._description
 
-    def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
+    def encode(self, text: str, *, special: bool = False, is_start: bool = False) -> tuple[int, ...]:
         """Token ids of a text."""
-        return self._tokenizer.encode(text, special=special)
+        return self._tokenizer.encode(text, special=special, is_start=is_start)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of tokens."""

@@ -96,7 +96,7 @@ def _prompt(engine: Engine, text: str, *, system: str, is_raw: bool) -> tuple[in
             file=sys.stderr,
         )
     if is_raw or not model.has_chat_template:
-        return engine.begin_tokens() + engine.encode(f"{system}{text}")
+        return engine.begin_tokens() + engine.encode(f"{system}{text}", special=True, is_start=True)
     head = [Message(role=Role.SYSTEM, content=system)] if system else []
     return engine.render([*head, Message(role=Role.USER, content=text)], open_assistant=True)
 

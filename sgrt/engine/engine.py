@@ -38,7 +38,8 @@ class Engine:
     """Runs a model in this process; implements `Backend`.
 
         with Engine("smollm2") as engine:
-            call = Call(prompt=engine.encode("Once upon a time"))
+            tokens = engine.encode("Once upon a time", is_start=True)
+            call = Call(prompt=engine.begin_tokens() + tokens)
             print(engine.complete(call)[0].text)
 
     Methods may be called from any thread and any event loop. Leaving the context cancels what runs.
@@ -159,9 +160,12 @@ class Engine:
 
     # -- tokens ------------------------------------------------------------------------------------
 
-    def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
-        """Token ids of `text`, without a begin token; marks become special tokens only if `special`."""
-        return self._parts.tokenizer.encode(text, special=special)
+    def encode(self, text: str, *, special: bool = False, is_start: bool = False) -> tuple[int, ...]:
+        """Token ids of `text`, without a begin token; marks become special tokens only if `special`.
+
+        `is_start`: the text opens a prompt, behind the begin tokens.
+        """
+        return self._parts.tokenizer.encode(text, special=special, is_start=is_start)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of tokens; special tokens are left out, broken UTF-8 becomes U+FFFD."""

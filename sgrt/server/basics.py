@@ -22,7 +22,7 @@ from sgrt.server.wire.fields import TokenIds, Wire
 
 
 class TokenizeRequest(Wire):
-    """Text or a chat to turn into tokens."""
+    """Text or a chat to turn into tokens. A text is read as /v1/completions reads its prompt."""
 
     model: str | None = None
     prompt: str | None = None
@@ -121,8 +121,11 @@ async def tokenize(service: Service, incoming: Incoming) -> Reply:
     if (request.prompt is None) == (request.messages is None):
         raise bad_request("send either prompt or messages", param="prompt")
     if request.prompt is not None:
-        begin = service.backend.begin_tokens() if request.add_special_tokens is not False else ()
-        token_ids = begin + await service.encode(request.prompt, special=bool(request.special))
+        token_ids = await service.encode_prompt(
+            request.prompt,
+            special=request.special is not False,
+            begins=request.add_special_tokens is not False,
+        )
     else:
         token_ids = await _render(service, request)
     body: dict[str, object] = {

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from sgrt.server.auth import Caller
 from sgrt.server.endpoint import Incoming
@@ -212,14 +213,14 @@ async def _prepare(service: Service, request: CompletionRequest, caller: Caller)
         max_tokens=shortened or max_tokens,
         logprobs=request.logprobs,
     )
-    token_lists = await _token_lists(service, request)
-    if len(token_lists) * sampling.n > limits.sequences:
+    given = await _given(service, request)
+    if len(given) * sampling.n > limits.sequences:
         raise bad_request(
-            f"prompts x n is {len(token_lists) * sampling.n}; at most {limits.sequences} outputs a request",
+            f"prompts x n is {len(given) * sampling.n}; at most {limits.sequences} outputs a request",
             param="n",
         )
     cache_salt = caller.salt + (request.cache_salt or "")
-    prompts = [await _prompt(service, request, token_ids, cache_salt) for token_ids in token_lists]
+    prompts = [await _prompt(service, request, each, cache_salt) for each in given]
     return _Answer(
         service=service,
         request=request,
@@ -232,11 +233,17 @@ async def _prepare(service: Service, request: CompletionRequest, caller: Caller)
     )
 
 
-async def _token_lists(service: Service, request: CompletionRequest) -> list[tuple[int, ...]]:
+class _Given(NamedTuple):
+    """A prompt as it came: tokens, and the text where it was one."""
+
+    token_ids: tuple[int, ...]
+    text: str | None
+
+
+async def _given(service: Service, request: CompletionRequest) -> list[_Given]:
     prompt, limits = request.prompt, service.config.limits
-    begin = () if request.add_special_tokens is False else service.backend.begin_tokens()
     if isinstance(prompt, str):
-        return [begin + await service.encode(prompt)]
+        return [_Given(await _encoded(service, request, prompt), prompt)]
     if not prompt:
         raise bad_request("prompt: must not be an empty list", param="prompt")
     items: list[str | list[int]] = []
@@ -251,18 +258,23 @@ async def _token_lists(service: Service, request: CompletionRequest) -> list[tup
         raise bad_request(f"prompt: at most {limits.prompts} prompts a request", param="prompt")
     size = service.description.vocabulary_tokens
     return [
-        begin + await service.encode(item)
+        _Given(await _encoded(service, request, item), item)
         if isinstance(item, str)
-        else check_token_ids(item, vocabulary_tokens=size, param="prompt")
+        else _Given(check_token_ids(item, vocabulary_tokens=size, param="prompt"), None)
         for item in items
     ]
 
 
-async def _prompt(
-    service: Service, request: CompletionRequest, token_ids: tuple[int, ...], cache_salt: str
-) -> _Prompt:
+async def _encoded(service: Service, request: CompletionRequest, text: str) -> tuple[int, ...]:
+    return await service.encode_prompt(
+        text, special=request.special is not False, begins=request.add_special_tokens is not False
+    )
+
+
+async def _prompt(service: Service, request: CompletionRequest, given: _Given, cache_salt: str) -> _Prompt:
+    token_ids, text = given
     service.check_length(token_ids)
-    echo = await service.decode(token_ids) if request.echo else ""
+    echo = (await service.decode(token_ids) if text is None else text) if request.echo else ""
     echoed = request.logprobs if request.echo else None
     wanted = request.prompt_logprobs
     if echoed is None and wanted is None:

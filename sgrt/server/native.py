@@ -102,7 +102,7 @@ def _vocabulary(service: Service) -> list[str]:
 async def encode(service: Service, incoming: Incoming) -> Reply:
     """Text to tokens, without a begin token."""
     request = parse(EncodeRequest, incoming.body)
-    token_ids = await service.encode(request.text, special=request.special)
+    token_ids = await service.encode(request.text, special=request.special, is_start=request.is_start)
     return json_reply({"token_ids": list(token_ids)})
 
 
@@ -132,7 +132,7 @@ async def _call(service: Service, request: GenerateRequest, incoming: Incoming) 
     if request.token_ids is not None:
         prompt = check_token_ids(request.token_ids, vocabulary_tokens=size, param="token_ids")
     else:
-        prompt = service.backend.begin_tokens() + await service.encode(request.text or "")
+        prompt = await service.encode_prompt(request.text or "", special=False)
     service.check_length(prompt)
     sampling = sampling_from_json(request.sampling or {})
     _check_sampling(sampling, service.config.limits, size)

@@ -148,7 +148,16 @@ class Service:
         """The bytes of one token; empty for a special token."""
         return self.backend.spelling().bytes_of((token_id,))
 
-    async def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
+    async def encode_prompt(self, text: str, *, special: bool, begins: bool = True) -> tuple[int, ...]:
+        """Token ids of a text that opens a prompt, behind the begin tokens if it `begins` with them.
+
+        Raises:
+            ContextOverflow: even in the longest tokens there are, the text would fill the context.
+        """
+        begin = self.backend.begin_tokens() if begins else ()
+        return begin + await self.encode(text, special=special, is_start=True)
+
+    async def encode(self, text: str, *, special: bool = False, is_start: bool = False) -> tuple[int, ...]:
         """Token ids of `text`; long texts are encoded beside the event loop.
 
         Raises:
@@ -156,8 +165,8 @@ class Service:
         """
         self.check_size(len(text))
         if len(text) <= _INLINE_CHARS:
-            return self.backend.encode(text, special=special)
-        return await asyncio.to_thread(self.backend.encode, text, special=special)
+            return self.backend.encode(text, special=special, is_start=is_start)
+        return await asyncio.to_thread(self.backend.encode, text, special=special, is_start=is_start)
 
     def check_size(self, num_characters: int, *, param: str = "prompt") -> None:
         """A text that cannot fit is refused before it is encoded, which would take seconds.

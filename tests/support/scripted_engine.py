@@ -49,22 +49,24 @@ def scripted_engine(
     context_tokens: int = CONTEXT_TOKENS,
     settings: EngineSettings | None = None,
     clock: Callable[[], float] = time.monotonic,
+    speaks: Tokenizer | None = None,
 ) -> Engine:
     """An engine that runs `script`, with integrity checks after every step."""
+    own = speaks or tokenizer()
     merged: EngineSettings = {"checks_integrity": True, **(settings or {}), "num_pages": num_pages}
     config = EngineConfig(**merged)
     limits = resolve_limits(
         config, model_context_tokens=context_tokens, bytes_per_token=8, available_bytes=1 << 30
     )
     runner = ScriptedRunner(
-        script, vocabulary_tokens=VOCABULARY, num_pages=num_pages, page_tokens=config.page_tokens
+        script, vocabulary_tokens=own.size, num_pages=num_pages, page_tokens=config.page_tokens
     )
     parts = EngineParts(
         name="scripted",
         runner=runner,
         limits=limits,
-        tokenizer=tokenizer(),
-        template=ChatTemplate(CHAT_TEMPLATE, tokenizer()),
+        tokenizer=own,
+        template=ChatTemplate(CHAT_TEMPLATE, own),
         close=close,
     )
     return Engine.from_parts(parts, config, clock=clock)

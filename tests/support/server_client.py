@@ -65,7 +65,7 @@ class PieceBackend:
             has_chat_template=True,
         )
 
-    def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
+    def encode(self, text: str, *, special: bool = False, is_start: bool = False) -> tuple[int, ...]:
         return tuple(text.encode())
 
     def decode(self, token_ids: Sequence[int]) -> str:

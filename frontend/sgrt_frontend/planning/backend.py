@@ -44,7 +44,7 @@ class PlanBackend:
         """What every prompt starts with."""
         return self._backend.begin_tokens()
 
-    def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
+    def encode(self, text: str, *, special: bool = False, is_start: bool = False) -> tuple[int, ...]:
         """Token ids; -k for unknown text number k."""
         parts = MARKER.split(text)
         tokens: list[int] = []
@@ -52,7 +52,7 @@ class PlanBackend:
             if index % 2:
                 tokens.append(-self._units.in_text(int(part)))
             elif part:
-                tokens.extend(self._backend.encode(part, special=special))
+                tokens.extend(self._backend.encode(part, special=special, is_start=is_start and index == 0))
         return tuple(tokens)
 
     def decode(self, token_ids: Sequence[int]) -> str:

@@ -10,9 +10,13 @@ from sgrt.server.wire.fields import SamplingFields, Texts, TokenIds
 
 
 class CompletionRequest(SamplingFields):
-    """A text completion request. `prompt` is one text, several, token ids, or several lists of token ids."""
+    """A text completion request. `prompt` is one text, several, token ids, or several lists of token ids.
+
+    A text is the whole prompt, a template's marks and all: they become special tokens unless `special` is false.
+    """
 
     prompt: str | Texts | TokenIds | Annotated[list[TokenIds], Field(fail_fast=True)]
     logprobs: Annotated[int | None, Field(ge=0)] = None
     echo: bool | None = None
     add_special_tokens: bool | None = None
+    special: bool | None = None

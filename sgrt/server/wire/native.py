@@ -45,6 +45,7 @@ class EncodeRequest(StrictWire):
 
     text: str
     special: bool = False
+    is_start: bool = False
 
 
 class DecodeRequest(StrictWire):
