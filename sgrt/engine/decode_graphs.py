@@ -53,11 +53,13 @@ class DecodeGraphs:
         vocabulary_tokens: int,
         max_sequences: int,
         max_context_tokens: int,
+        is_batch_invariant: bool = False,
     ) -> None:
-        """Larger steps are left to the caller. All recorded steps share memory for their integers and logits."""
+        """Larger steps are left to the caller; `is_batch_invariant` is said to the model with every batch. All recorded steps share memory for their integers and logits."""
         self._model = model
         self._pool = pool
         self._capture = capture
+        self._is_batch_invariant = is_batch_invariant
         self._max_sequences = bucket(max_sequences)
         self._max_pages = power_bucket(-(-max_context_tokens // pool.page_tokens), _FEWEST_PAGES)
         words = StepLayout(self._size(self._max_sequences, self._max_pages)).num_words
@@ -93,7 +95,12 @@ class DecodeGraphs:
         return self._logits[: exact.sequences]
 
     def _record(self, layout: StepLayout) -> _Graph:
-        batch = layout.batch(self._memory, self._pool.layers)
+        batch = layout.batch(
+            self._memory,
+            self._pool.layers,
+            num_single=layout.size.sequences,
+            is_batch_invariant=self._is_batch_invariant,
+        )
         logits = self._logits[: layout.size.sequences]
 
         def step() -> None:

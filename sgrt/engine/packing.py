@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,35 @@ def size_of(plan: Plan, page_tokens: int, *, is_sealed: bool) -> StepSize:
     )
 
 
+def num_single(plan: Plan) -> int:
+    """How many spans of one token come before all others."""
+    return next((index for index, span in enumerate(plan.spans) if len(span.tokens) > 1), len(plan.spans))
+
+
+def singles_first(plan: Plan) -> tuple[Plan, list[int] | None]:
+    """The plan with its spans of one token before all others.
+
+    Also where each of its rows of logits then lies; None where the order was that already.
+    """
+    order = sorted(range(len(plan.spans)), key=lambda index: len(plan.spans[index].tokens) > 1)
+    if order == list(range(len(order))):
+        return plan, None
+    first_rows, row = [0] * len(order), 0
+    for index in order:
+        first_rows[index] = row
+        row += _num_rows(plan.spans[index])
+    places = [
+        first + at
+        for first, span in zip(first_rows, plan.spans, strict=True)
+        for at in range(_num_rows(span))
+    ]
+    return replace(plan, spans=tuple(plan.spans[index] for index in order)), places
+
+
+def _num_rows(span: Span) -> int:
+    return len(span.tokens) - span.logits_from
+
+
 def pack(plan: Plan, arrays: HostArrays, page_tokens: int, first_exact_page: int) -> None:
     """Fill the first entries of zeroed `arrays`, which may be larger than the plan. Exact pages count from 0 there."""
     token = row = seal = 0
@@ -31,13 +62,15 @@ def pack(plan: Plan, arrays: HostArrays, page_tokens: int, first_exact_page: int
         arrays.token_ids[token:end] = span.tokens
         written = [page - first_exact_page for page in span.own_pages or span.pages[first_page:]]
         _place(arrays, token, start, count, written, page_tokens)
-        wanted = count - span.logits_from
+        wanted = _num_rows(span)
         arrays.logit_rows[row : row + wanted] = range(token + span.logits_from, end)
         row += wanted
         token = end
         arrays.query_starts[index + 1] = token
         arrays.context_lengths[index] = start + count
-        pages = span.pages[: -(-(start + count) // page_tokens)]  # a page that is not sealed yet may be missing
+        pages = span.pages[
+            : -(-(start + count) // page_tokens)
+        ]  # a page that is not sealed yet may be missing
         arrays.page_table[index, : len(pages)] = pages
         if span.own_pages:
             seal = _seal(arrays, index, seal, span, written, page_tokens)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sgrt.cache.pool import KVPool
 from sgrt.engine.decode_graphs import CausalModel, DecodeGraphs
-from sgrt.engine.packing import pack, size_of
+from sgrt.engine.packing import num_single, pack, singles_first, size_of
 from sgrt.engine.plan import Plan
 from sgrt.engine.step_arrays import StepLayout
 from sgrt.model.batch import Batch
@@ -42,12 +42,17 @@ class ModelRunner:
         *,
         vocabulary_tokens: int,
         graphs: DecodeGraphs | None = None,
+        is_batch_invariant: bool = False,
     ) -> None:
-        """With `graphs` steps that only decode are replayed rather than launched kernel by kernel."""
+        """With `graphs` steps that only decode are replayed rather than launched kernel by kernel.
+
+        With `is_batch_invariant` a row's numbers on a GPU do not depend on what else is in its batch.
+        """
         self._model = model
         self._pool = pool
         self._vocabulary_tokens = vocabulary_tokens
         self._graphs = graphs
+        self._is_batch_invariant = is_batch_invariant
 
     @property
     def vocabulary_tokens(self) -> int:
@@ -61,11 +66,18 @@ class ModelRunner:
                 self._pool.copy_pages([(copy.source, copy.target, copy.num_tokens) for copy in plan.copies])
             if self._graphs is not None and (logits := self._graphs.run(plan)) is not None:
                 return logits
-            return self._model.forward(self._batch(plan))
+            ordered, places = singles_first(plan)
+            logits = self._model.forward(self._batch(ordered))
+            return logits if places is None else logits[upload(torch.tensor(places), logits.device)]
 
     def _batch(self, plan: Plan) -> Batch:
         pool = self._pool
         layout = StepLayout(size_of(plan, pool.page_tokens, is_sealed=pool.sealed_dtype is not None))
         memory = staging(layout.num_words, torch.int64, pool.device).zero_()
         pack(plan, layout.host_arrays(memory.numpy()), pool.page_tokens, pool.first_exact_page)
-        return layout.batch(upload(memory, pool.device), pool.layers)
+        return layout.batch(
+            upload(memory, pool.device),
+            pool.layers,
+            num_single=num_single(plan),
+            is_batch_invariant=self._is_batch_invariant,
+        )

@@ -90,7 +90,9 @@ class StepLayout:
             own_pages=narrow[4],
         )
 
-    def batch(self, memory: Tensor, layers: tuple[PagedLayer, ...]) -> Batch:
+    def batch(
+        self, memory: Tensor, layers: tuple[PagedLayer, ...], *, num_single: int, is_batch_invariant: bool
+    ) -> Batch:
         """The batch whose tensors are views of `memory` [at least num_words] int64."""
         wide = [memory[first : first + words].view(shape) for first, words, shape in self._wide]
         narrow = [
@@ -109,6 +111,8 @@ class StepLayout:
             seals=PageSeals(sources=wide[4], targets=wide[5], count=narrow[2], own_pages=narrow[4])
             if self.size.own_pages
             else None,
+            num_single=num_single,
+            is_batch_invariant=is_batch_invariant,
         )
 
 

@@ -31,3 +31,7 @@ class Batch:
     # Where the layers have sealed pages: `page_table` names sealed pages, `slots` exact ones, and each layer
     # writes its tokens, seals `seals.sources` into `seals.targets` (page_seal), then attends (sealed_attention).
     seals: PageSeals | None = None
+    num_single: int = 0  # so many of the first sequences have one row: a GPU decodes them apart from chunks
+    is_batch_invariant: bool = (
+        False  # a GPU's sums are cut alike whatever is in the batch; a CPU's always are
+    )

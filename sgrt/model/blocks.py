@@ -67,7 +67,10 @@ def attention(
     """Self-attention of one layer. x: [tokens, hidden], normalised. Returns [tokens, hidden]."""
     batch, tokens = step.batch, x.shape[0]
     widths = [config.query_width, config.kv_width, config.kv_width]
-    projected = linear(x, weights.query_key_value, weights.query_key_value_bias)
+    is_invariant = batch.is_batch_invariant
+    projected = linear(
+        x, weights.query_key_value, weights.query_key_value_bias, is_batch_invariant=is_invariant
+    )
     query, key, value = (
         part.view(tokens, -1, config.head_dim) for part in torch.split(projected, widths, dim=-1)
     )  # [tokens, heads or kv_heads, head_dim]
@@ -78,7 +81,8 @@ def attention(
     cos, sin = step.rotations[layer.rope]
     query = rope_kv_write(query, key, value, cos, sin, pages, batch.slots)
     attended = attend(query, pages, config, layer, batch)
-    return linear(attended.reshape(tokens, config.query_width), weights.output, weights.output_bias)
+    attended = attended.reshape(tokens, config.query_width)
+    return linear(attended, weights.output, weights.output_bias, is_batch_invariant=is_invariant)
 
 
 def attend(query: Tensor, pages: PagedLayer, config: ModelConfig, layer: LayerConfig, batch: Batch) -> Tensor:
@@ -88,15 +92,35 @@ def attend(query: Tensor, pages: PagedLayer, config: ModelConfig, layer: LayerCo
     """
     scale, window, soft_cap = config.query_scale, layer.window, config.attention_soft_cap
     chunks = (batch.query_starts, batch.context_lengths, batch.page_table)
+    num_single, is_invariant = batch.num_single, batch.is_batch_invariant
     if batch.seals is None:
-        return paged_attention(query, pages, *chunks, scale=scale, window=window, soft_cap=soft_cap)
+        return paged_attention(
+            query,
+            pages,
+            *chunks,
+            scale=scale,
+            window=window,
+            soft_cap=soft_cap,
+            num_single=num_single,
+            is_batch_invariant=is_invariant,
+        )
     seals = batch.seals
     page_seal(pages, seals.sources, seals.targets, seals.count)
     return sealed_attention(
-        query, pages, *chunks, seals.own_pages, scale=scale, window=window, soft_cap=soft_cap
+        query,
+        pages,
+        *chunks,
+        seals.own_pages,
+        scale=scale,
+        window=window,
+        soft_cap=soft_cap,
+        num_single=num_single,
+        is_batch_invariant=is_invariant,
     )
 
 
-def feed_forward(x: Tensor, weights: FeedForwardWeights, activation: Activation) -> Tensor:
+def feed_forward(x: Tensor, weights: FeedForwardWeights, activation: Activation, batch: Batch) -> Tensor:
     """The gated feed-forward block. x: [tokens, hidden], normalised. Returns [tokens, hidden]."""
-    return linear(gated_activation(linear(x, weights.gate_up), activation), weights.down)
+    is_invariant = batch.is_batch_invariant
+    gate_up = linear(x, weights.gate_up, is_batch_invariant=is_invariant)
+    return linear(gated_activation(gate_up, activation), weights.down, is_batch_invariant=is_invariant)

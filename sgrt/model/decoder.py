@@ -47,7 +47,7 @@ class Decoder(ABC):
             update, residual = self._layer(index, update, residual, step)
         rows = batch.logit_rows
         final, _ = add_and_normalize(update[rows], residual[rows], weights.final_norm, config.norm_epsilon)
-        return self._logits(final)
+        return self._logits(final, batch)
 
     @abstractmethod
     def _layer(self, index: int, update: Tensor, residual: Tensor, step: Step) -> tuple[Tensor, Tensor]:
@@ -56,7 +56,8 @@ class Decoder(ABC):
         The sum is left to whoever normalises it next, so that one pass over memory does both.
         """
 
-    def _logits(self, hidden: Tensor) -> Tensor:
-        logits = linear(hidden, self._weights.output).float()
+    def _logits(self, hidden: Tensor, batch: Batch) -> Tensor:
+        weight = self._weights.output
+        logits = linear(hidden, weight, is_batch_invariant=batch.is_batch_invariant).float()
         cap = self._config.logit_soft_cap
         return logits if cap is None else cap * torch.tanh(logits / cap)

@@ -34,7 +34,7 @@ class Gemma3(Decoder):
         x = attention(x, weights.attention, config, config.layers[index], step.batch.layers[index], step)
         x = normalize(x, post_attention_norm, config.norm_epsilon)
         x, residual = add_and_normalize(x, residual, weights.mlp_norm, config.norm_epsilon)
-        x = feed_forward(x, weights.feed_forward, config.activation)
+        x = feed_forward(x, weights.feed_forward, config.activation, step.batch)
         return normalize(x, post_mlp_norm, config.norm_epsilon), residual
 
 

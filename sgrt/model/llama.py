@@ -18,4 +18,4 @@ class Llama(Decoder):
         x, residual = add_and_normalize(update, residual, weights.attention_norm, config.norm_epsilon)
         x = attention(x, weights.attention, config, config.layers[index], step.batch.layers[index], step)
         x, residual = add_and_normalize(x, residual, weights.mlp_norm, config.norm_epsilon)
-        return feed_forward(x, weights.feed_forward, config.activation), residual
+        return feed_forward(x, weights.feed_forward, config.activation, step.batch), residual

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sgrt.cache.pool import KVPool, PoolShape
+from sgrt.engine.packing import num_single, singles_first
 from sgrt.engine.plan import PageCopy, Plan, Span
 from sgrt.engine.runner import ModelRunner
 from sgrt.model.batch import Batch
@@ -119,3 +120,21 @@ def test_a_plan_over_sealed_pages_says_what_is_written_sealed_and_read() -> None
     assert batch.seals.sources.tolist() == [0, 2]
     assert batch.seals.targets.tolist() == [0, 3]
     assert batch.seals.own_pages.tolist() == [[3, 0], [0, 2]]
+
+
+def test_single_tokens_come_before_chunks_and_logits_in_the_order_of_the_plan() -> None:
+    def span(*tokens: int, wanted: int) -> Span:
+        return Span(
+            tokens=list(tokens),
+            start=0,
+            pages=[0],
+            logits_from=len(tokens) - wanted,
+            prompt_tokens=len(tokens),
+        )
+
+    plan = Plan(spans=(span(1, 2, 3, wanted=2), span(4, wanted=1), span(5, 6, wanted=1), span(7, wanted=0)))
+    ordered, places = singles_first(plan)
+    assert [found.tokens for found in ordered.spans] == [[4], [7], [1, 2, 3], [5, 6]]
+    assert places == [1, 2, 0, 3]
+    assert num_single(ordered) == 2
+    assert singles_first(ordered) == (ordered, None)

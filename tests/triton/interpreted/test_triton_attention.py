@@ -141,10 +141,19 @@ def test_extend_keeps_its_window_and_cap(window: int | None, soft_cap: float | N
     assert relative_error(result, dense(ragged, window=window, soft_cap=soft_cap)) < 1e-5
 
 
+@pytest.mark.parametrize("window", [None, 20])
+def test_single_rows_before_chunks_are_decoded(window: int | None) -> None:
+    ragged = make_ragged(contexts=[70, 1, 33, 45], chunks=[1, 1, 20, 1], page_tokens=16)
+    expected = dense(ragged, window=window)
+    for num_single in (0, 1, 2):
+        result = paged(ragged, window=window, num_single=num_single)
+        assert relative_error(result, expected) < 1e-5
+
+
 def test_the_batch_invariant_mode_gives_a_row_the_same_bits_in_every_batch() -> None:
-    config = replace(SPLIT, is_batch_invariant=True, target_programs=3)
+    config = replace(SPLIT, target_programs=3)
     ragged = make_ragged(contexts=[90, 37, 12], chunks=[1, 1, 1], page_tokens=16)
-    together = paged(ragged, config)
+    together = paged(ragged, config, is_batch_invariant=True)
     for i in range(3):
         alone = replace(
             ragged,
@@ -153,7 +162,7 @@ def test_the_batch_invariant_mode_gives_a_row_the_same_bits_in_every_batch() -> 
             context_lengths=ragged.context_lengths[i : i + 1],
             page_table=ragged.page_table[i : i + 1],
         )
-        assert torch.equal(paged(alone, config), together[i : i + 1])
+        assert torch.equal(paged(alone, config, is_batch_invariant=True), together[i : i + 1])
 
 
 def test_an_empty_batch_gives_an_empty_result() -> None:

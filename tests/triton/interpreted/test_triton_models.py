@@ -22,7 +22,14 @@ STEPS = (
 )
 
 
-def run_steps(family: str, sealed: torch.dtype | None, backend: KernelBackend) -> list[Tensor]:
+def run_steps(
+    family: str,
+    sealed: torch.dtype | None,
+    backend: KernelBackend,
+    *,
+    steps: tuple[tuple[tuple[int, int, int], ...], ...] = STEPS,
+    is_batch_invariant: bool = False,
+) -> list[Tensor]:
     config = CONFIGS[family]
     shape = PoolShape(
         num_layers=len(config.layers),
@@ -33,11 +40,16 @@ def run_steps(family: str, sealed: torch.dtype | None, backend: KernelBackend) -
         num_tail_pages=9 if sealed else 0,
     )
     pool = KVPool(shape, dtype=torch.float32, sealed_dtype=sealed)
-    runner = ModelRunner(random_model(family), pool, vocabulary_tokens=config.vocabulary)
+    runner = ModelRunner(
+        random_model(family),
+        pool,
+        vocabulary_tokens=config.vocabulary,
+        is_batch_invariant=is_batch_invariant,
+    )
     lengths = [0, 0, 0]
     logits = []
     with kernels_on(backend):
-        for step in STEPS:
+        for step in steps:
             spans = []
             for sequence, count, wanted in step:
                 start = lengths[sequence]
@@ -81,3 +93,17 @@ def test_a_model_gives_the_logits_of_its_reference(
     result = run_steps(family, sealed, KernelBackend.TRITON)
     for step, reference in zip(result, expected, strict=True):
         assert float((step - reference).norm() / reference.norm()) < tolerance
+
+
+@pytest.mark.parametrize("sealed", [None, torch.int8], ids=str)
+def test_a_rows_bits_do_not_depend_on_its_batch_where_that_is_asked_for(sealed: torch.dtype | None) -> None:
+    batched = run_steps("llama", sealed, KernelBackend.TRITON, is_batch_invariant=True)
+    alone = run_steps(
+        "llama",
+        sealed,
+        KernelBackend.TRITON,
+        steps=tuple(tuple(work for work in step if work[0] == 0) for step in STEPS),
+        is_batch_invariant=True,
+    )
+    for together, single in zip(batched, alone, strict=True):
+        assert torch.equal(together[:1], single)  # the first sequence's rows come first

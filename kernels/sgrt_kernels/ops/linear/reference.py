@@ -13,14 +13,14 @@ from torch.nn import functional
 ROW_BLOCK = 16
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`x @ weight.T + bias`; see the op."""
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, row_block: int = ROW_BLOCK) -> Tensor:
+    """`x @ weight.T + bias`, `row_block` rows at a time; see the op."""
     tokens = x.shape[0]
     out = x.new_empty((tokens, weight.shape[0]))
-    for start in range(0, tokens, ROW_BLOCK):
-        rows = x[start : start + ROW_BLOCK]
-        missing = ROW_BLOCK - rows.shape[0]
+    for start in range(0, tokens, row_block):
+        rows = x[start : start + row_block]
+        missing = row_block - rows.shape[0]
         if missing:
             rows = torch.cat((rows, rows.new_zeros((missing, rows.shape[1]))))
-        out[start : start + ROW_BLOCK] = functional.linear(rows, weight, bias)[: ROW_BLOCK - missing]
+        out[start : start + row_block] = functional.linear(rows, weight, bias)[: row_block - missing]
     return out

@@ -19,6 +19,8 @@ def paged_attention(
     scale: float,
     window: int | None = None,
     soft_cap: float | None = None,
+    num_single: int = 0,
+    is_batch_invariant: bool = False,
 ) -> Tensor:
     """Causal attention of each sequence's last tokens over its whole context.
 
@@ -28,8 +30,9 @@ def paged_attention(
     query_starts: [sequences + 1] int32; context_lengths: [sequences] int32; page_table: [sequences, max_pages] int32.
     `window`: a token sees itself and the `window - 1` before it. `soft_cap`: scores become
     `soft_cap * tanh(scores / soft_cap)`. Sums run in float32, in fixed blocks of tokens merged in order, so a row's
-    result depends on its own context alone. On a GPU no chunk may be empty: a batch of as many rows as sequences is
-    decoded one row each. Returns [tokens, heads, head_dim] in the query's dtype.
+    result depends on its own context alone. No chunk may be empty. `num_single`: so many of the first sequences have one
+    row; a GPU decodes them apart from the chunks behind them. How it cuts a context for that depends on the batch, and
+    with it the last bits, unless `is_batch_invariant` asks for a cut that does not. Returns [tokens, heads, head_dim] in the query's dtype.
     """
     if runs_triton(query):
         result: Tensor = triton_kernels("paged_attention").paged_attention(
@@ -41,6 +44,8 @@ def paged_attention(
             scale=scale,
             window=window,
             soft_cap=soft_cap,
+            num_single=num_single,
+            is_batch_invariant=is_batch_invariant,
         )
         return result
     return reference.paged_attention(

@@ -12,15 +12,14 @@ context that every row sees whole skip the mask.
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from sgrt_kernels.attention_launch import AttentionBatch, AttentionKernels, launch
 from sgrt_kernels.attention_tiles import (
     MINUS_INF,
     group_query,
-    merge_splits,
     merged_slots,
     reach_of_tile,
     rows_of_tile,
@@ -28,7 +27,7 @@ from sgrt_kernels.attention_tiles import (
     softened,
     store_split,
 )
-from sgrt_kernels.configurations import AttentionConfig, attention_config, split_count
+from sgrt_kernels.configurations import AttentionConfig
 from sgrt_kernels.layout import PagedLayer
 
 
@@ -125,7 +124,7 @@ def decode_kernel(
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first_sequence"])
 def extend_kernel(
     query,  # [tokens, heads, HEAD_DIM]
     keys,
@@ -135,6 +134,7 @@ def extend_kernel(
     context_lengths,
     out,  # [tokens, heads, HEAD_DIM]
     scale,
+    first_sequence,  # those before it are decoded
     query_stride,
     table_stride,
     key_page,
@@ -154,7 +154,7 @@ def extend_kernel(
     STAGES: tl.constexpr,
 ):
     """Ragged chunks, causal. Grid: (tiles of the longest chunk, kv heads, sequences)."""
-    tile, kv_head, sequence = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    tile, kv_head, sequence = tl.program_id(0), tl.program_id(1), tl.program_id(2) + first_sequence
     first_row = tl.load(query_starts + sequence)
     count = tl.load(query_starts + sequence + 1) - first_row
     if tile * BLOCK_M >= count * GROUP:
@@ -214,101 +214,26 @@ def paged_attention(
     scale: float,
     window: int | None = None,
     soft_cap: float | None = None,
+    num_single: int = 0,
+    is_batch_invariant: bool = False,
     config: AttentionConfig | None = None,
 ) -> Tensor:
-    """Causal attention of ragged chunks; see the op. One row per sequence runs the decode kernel."""
+    """Causal attention of ragged chunks; see the op."""
     query = query.contiguous()
-    out = torch.empty_like(query)
-    tokens, heads, head_dim = query.shape
-    sequences = context_lengths.shape[0]
-    if tokens == 0 or sequences == 0:
-        return out
-    kv_heads = layer.keys.shape[2]
-    is_decode = tokens == sequences
-    config = config or attention_config(
-        query.device,
-        head_dim=head_dim,
-        group=heads // kv_heads,
-        page=layer.page_tokens,
-        dtype=layer.keys.dtype,
+    batch = AttentionBatch(
+        query=query,
+        query_starts=query_starts,
+        context_lengths=context_lengths,
+        kv_heads=layer.keys.shape[2],
+        page_tokens=layer.page_tokens,
+        max_context=page_table.shape[1] * layer.page_tokens,
+        num_single=num_single,
+        scale=scale,
+        window=window,
+        soft_cap=soft_cap,
+        is_batch_invariant=is_batch_invariant,
     )
-    strides = (
-        query.stride(0),
-        page_table.stride(0),
-        *layer.keys.stride()[:3],
-        *layer.values.stride()[:3],
-    )
-    shared = {
-        "GROUP": heads // kv_heads,
-        "HEAD_DIM": head_dim,
-        "BLOCK_D": triton.next_power_of_2(head_dim),
-        "PAGE": layer.page_tokens,
-        "WINDOW": window or 0,
-        "SOFT_CAP": soft_cap or 0.0,
-    }
-    if not is_decode:
-        tiles = triton.cdiv(tokens * (heads // kv_heads), config.extend_rows)
-        extend_kernel[(tiles, kv_heads, sequences)](
-            query,
-            layer.keys,
-            layer.values,
-            page_table,
-            query_starts,
-            context_lengths,
-            out,
-            scale,
-            *strides,
-            **shared,
-            BLOCK_M=config.extend_rows,
-            BLOCK_N=config.extend_tokens,
-            STAGES=config.extend_stages,
-            num_warps=config.extend_warps,
-        )
-        return out
-    splits = split_count(config, sequences * kv_heads, page_table.shape[1] * layer.page_tokens)
-    partial, lse = split_buffers(out, splits)
-    decode_kernel[(sequences, kv_heads, splits)](
-        query,
-        layer.keys,
-        layer.values,
-        page_table,
-        context_lengths,
-        partial,
-        lse,
-        scale,
-        *strides,
-        **shared,
-        BLOCK_H=max(8, triton.next_power_of_2(heads // kv_heads)),
-        BLOCK_N=min(config.decode_tokens, layer.page_tokens),
-        SLOTS=config.decode_slots,
-        SPLITS=splits,
-        STAGES=config.decode_stages,
-        num_warps=config.decode_warps,
-    )
-    merge_into(out, partial, lse, splits)
-    return out
-
-
-def split_buffers(out: Tensor, splits: int) -> tuple[Tensor, Tensor]:
-    """Where the splits of a decode leave their parts: `out` itself where there is but one."""
-    if splits == 1:
-        return out, out
-    rows, heads, head_dim = out.shape
-    partial = torch.empty((rows, heads, splits, head_dim), dtype=torch.float32, device=out.device)
-    return partial, torch.empty((rows, heads, splits), dtype=torch.float32, device=out.device)
-
-
-def merge_into(out: Tensor, partial: Tensor, lse: Tensor, splits: int) -> None:
-    """Merge the parts of `split_buffers` into `out`."""
-    if splits == 1:
-        return
-    rows, heads, head_dim = out.shape
-    merge_splits[(rows * heads,)](
-        partial,
-        lse,
-        out,
-        HEAD_DIM=head_dim,
-        BLOCK_D=triton.next_power_of_2(head_dim),
-        SPLITS=splits,
-        num_warps=1,
-    )
+    kernels = AttentionKernels(decode=decode_kernel, extend=extend_kernel, constants={}, is_in_pages=False)
+    pages = (layer.keys, layer.values, page_table)
+    strides = (query.stride(0), page_table.stride(0), *layer.keys.stride()[:3], *layer.values.stride()[:3])
+    return launch(batch, kernels, pages, strides, layer.keys.dtype, config)

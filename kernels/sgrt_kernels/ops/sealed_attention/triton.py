@@ -10,11 +10,11 @@ The shape of the kernels is that of paged_attention: slots of a 3D dot for decod
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from sgrt_kernels.attention_launch import AttentionBatch, AttentionKernels, launch
 from sgrt_kernels.attention_tiles import (
     MINUS_INF,
     group_query,
@@ -28,9 +28,8 @@ from sgrt_kernels.attention_tiles import (
     softened,
     store_split,
 )
-from sgrt_kernels.configurations import AttentionConfig, attention_config, split_count
+from sgrt_kernels.configurations import AttentionConfig
 from sgrt_kernels.layout import PagedLayer, SealedPages
-from sgrt_kernels.ops.paged_attention.triton import merge_into, split_buffers
 from sgrt_kernels.sealed_codes import code_kind, codes
 
 
@@ -180,7 +179,7 @@ def sealed_decode_kernel(
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first_sequence"])
 def sealed_extend_kernel(
     query,
     exact_keys,
@@ -198,6 +197,7 @@ def sealed_extend_kernel(
     context_lengths,
     out,
     scale,
+    first_sequence,  # those before it are decoded
     query_stride,
     table_stride,
     own_stride,
@@ -224,7 +224,7 @@ def sealed_extend_kernel(
     PTX: tl.constexpr,  # whether the target runs inline PTX
 ):
     """Ragged chunks over sealed pages, then the exact pages the tile lies in. Grid as in extend_kernel."""
-    tile, kv_head, sequence = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    tile, kv_head, sequence = tl.program_id(0), tl.program_id(1), tl.program_id(2) + first_sequence
     kv_heads = tl.num_programs(1)
     first_row = tl.load(query_starts + sequence)
     count = tl.load(query_starts + sequence + 1) - first_row
@@ -311,21 +311,31 @@ def sealed_attention(
     scale: float,
     window: int | None = None,
     soft_cap: float | None = None,
+    num_single: int = 0,
+    is_batch_invariant: bool = False,
     config: AttentionConfig | None = None,
 ) -> Tensor:
-    """Causal attention over sealed and exact pages; see the op. One row per sequence runs the decode kernel."""
-    query = query.contiguous()
-    out = torch.empty_like(query)
-    tokens, heads, head_dim = query.shape
-    sequences = context_lengths.shape[0]
-    if tokens == 0 or sequences == 0:
-        return out
-    kv_heads, page_tokens = layer.keys.shape[2], layer.page_tokens
-    group = heads // kv_heads
-    config = config or attention_config(
-        query.device, head_dim=head_dim, group=group, page=page_tokens, dtype=sealed.keys.dtype
+    """Causal attention over sealed and exact pages; see the op."""
+    query, kind = query.contiguous(), code_kind(sealed)
+    batch = AttentionBatch(
+        query=query,
+        query_starts=query_starts,
+        context_lengths=context_lengths,
+        kv_heads=layer.keys.shape[2],
+        page_tokens=layer.page_tokens,
+        max_context=page_table.shape[1] * layer.page_tokens,
+        num_single=num_single,
+        scale=scale,
+        window=window,
+        soft_cap=soft_cap,
+        is_batch_invariant=is_batch_invariant,
     )
-    kind = code_kind(sealed)
+    kernels = AttentionKernels(
+        decode=sealed_decode_kernel,
+        extend=sealed_extend_kernel,
+        constants={"CODE": kind, "PTX": query.is_cuda},
+        is_in_pages=True,
+    )
     pages = (
         layer.keys,
         layer.values,
@@ -347,49 +357,4 @@ def sealed_attention(
         *sealed.values.stride(),
         *sealed.value_scales.stride(),
     )
-    shared = {
-        "GROUP": group,
-        "HEAD_DIM": head_dim,
-        "BLOCK_D": triton.next_power_of_2(head_dim),
-        "PAGE": page_tokens,
-        "WINDOW": window or 0,
-        "SOFT_CAP": soft_cap or 0.0,
-        "CODE": kind,
-        "PTX": query.is_cuda,
-    }
-    if tokens != sequences:
-        sealed_extend_kernel[(triton.cdiv(tokens * group, config.extend_rows), kv_heads, sequences)](
-            query,
-            *pages,
-            query_starts,
-            context_lengths,
-            out,
-            scale,
-            *strides,
-            **shared,
-            BLOCK_M=config.extend_rows,
-            BLOCK_N=min(config.extend_tokens, page_tokens),
-            STAGES=config.extend_stages,
-            num_warps=config.extend_warps,
-        )
-        return out
-    splits = split_count(config, sequences * kv_heads, page_table.shape[1] * page_tokens)
-    partial, lse = split_buffers(out, splits)
-    sealed_decode_kernel[(sequences, kv_heads, splits)](
-        query,
-        *pages,
-        context_lengths,
-        partial,
-        lse,
-        scale,
-        *strides,
-        **shared,
-        BLOCK_H=max(8, triton.next_power_of_2(group)),
-        BLOCK_N=min(config.decode_tokens, page_tokens),
-        SLOTS=config.decode_slots,
-        SPLITS=splits,
-        STAGES=config.decode_stages,
-        num_warps=config.decode_warps,
-    )
-    merge_into(out, partial, lse, splits)
-    return out
+    return launch(batch, kernels, pages, strides, sealed.keys.dtype, config)
