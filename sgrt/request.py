@@ -38,6 +38,11 @@ class Request:
     plan_parts: int = 1
 
     @property
+    def group(self) -> str:
+        """The requests that know of each other's needs; a plan that names none stands alone. Empty without a plan."""
+        return "" if self.plan is None else self.plan.group or f"request {self.id}"
+
+    @property
     def prefix_tokens(self) -> int:
         """Tokens that are given: the prompt; when scoring, what stands before the scored tokens."""
         return len(self.prompt) if self.score_from is None else self.score_prefix

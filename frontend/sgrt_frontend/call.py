@@ -172,13 +172,16 @@ class CallPlan:
     """What is known of a call's place among others: hints, which never change an outcome.
 
     `shares` come shortest first. `path_s` is about how long it takes, from the beginning of this call, until
-    everything that waits for it is done.
+    everything that waits for it is done. `group` names the run or batch it belongs to: what calls of one group
+    alone have used is the first to leave the cache once they are over.
     """
 
     shares: tuple[Share, ...] = ()
     path_s: float = 0.0
+    group: str = ""
 
     def __post_init__(self) -> None:
+        _require_type(self.group, str, "plan.group", "a string")
         _require_items(self.shares, Share, "plan.shares", "shares")
         _require_type(self.path_s, Real, "plan.path_s", "a number of seconds")
         _require(0 <= self.path_s < float("inf"), "plan.path_s", "must be at least 0 and finite")

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
 from typing import Protocol
 
 from sgrt_frontend.backend import Backend
@@ -137,11 +138,15 @@ class LiveCaller:
     async def select(self, select: Select, call: Call, decide: Decide) -> tuple[Generated, Meta]:
         """Weigh the choices by scoring on the backend."""
         started = time.perf_counter()
-        plans = iter((call.plan,))  # however many rounds it takes, it is one call of the plan
+        first = call.plan
+        later = None if first is None else replace(first, shares=())
+        plans = chain(
+            (first,), repeat(later)
+        )  # however many rounds it takes, it is one use of what the plan shares
 
         async def score(prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
             return await self._backend.score(
-                prefix, continuations, cache_salt=call.cache_salt, plan=next(plans, None)
+                prefix, continuations, cache_salt=call.cache_salt, plan=next(plans)
             )
 
         generated, meta = await decide(call, score)

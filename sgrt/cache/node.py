@@ -15,8 +15,9 @@ class Node:
     `runs` and `tails` hold the same keys sorted, because the longest common prefix with any child is that with
     a neighbour in lexicographic order.
 
-    `locks` counts the handles at this node or below it. `last_used` is a logical time. Only a root has
-    a `salt` that counts, and only a root has no parent.
+    `locks` counts the handles at this node or below it. `last_used` is a logical time. `owner` is the group of
+    requests that alone used it; it is empty when others did too. Only a root has a `salt` that counts, and only a
+    root has no parent.
     """
 
     __slots__ = (
@@ -27,6 +28,7 @@ class Node:
         "key",
         "last_used",
         "locks",
+        "owner",
         "pages",
         "parent",
         "runs",
@@ -46,6 +48,7 @@ class Node:
         self.tails: list[bytes] = []
         self.locks = 0
         self.last_used = 0
+        self.owner = ""
         self.is_queued = False
         self.is_detached = False
         self.salt = salt

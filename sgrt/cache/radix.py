@@ -104,16 +104,18 @@ class RadixTree:
         _, shared = self._best_partial(node, key[offset : offset + self._page_bytes])
         return offset // TOKEN_BYTES + shared
 
-    def match(self, key: bytes, *, salt: str = "") -> PrefixHandle:
-        """The longest prefix of `key` in the tree, locked."""
+    def match(self, key: bytes, *, salt: str = "", owner: str = "") -> PrefixHandle:
+        """The longest prefix of `key` in the tree, locked; see `expire` for `owner`."""
         node, offset, pages = self._descend(self._root(salt), key)
         child, shared = self._best_partial(node, key[offset : offset + self._page_bytes])
         partial = None
         if child is not None:
             self._touch(child)
+            _share(child, owner)
             partial = PartialPage(page=child.pages[0], num_tokens=shared)
             self.allocator.share((partial.page,))
         self._lock(node)
+        _share(node, owner)
         return PrefixHandle(self, node, pages, partial)
 
     def hold(self, key: bytes, *, salt: str = "") -> PrefixHandle:
@@ -129,7 +131,7 @@ class RadixTree:
         self._lock(node)
         return PrefixHandle(self, node, pages, None)
 
-    def insert(self, key: bytes, pages: list[int], *, salt: str = "") -> PrefixHandle:
+    def insert(self, key: bytes, pages: list[int], *, salt: str = "", owner: str = "") -> PrefixHandle:
         """Record that `pages` hold the tokens of `key`; returns the locked path to its end.
 
         Where the tree has a run already, its own pages stay. The tree takes references of its own.
@@ -138,14 +140,15 @@ class RadixTree:
         """
         assert len(pages) * self._page_bytes >= len(key), "fewer pages than the tokens need"
         node, offset, found = self._descend(self._root(salt), key)
+        _share(node, owner)
         whole = len(key) - len(key) % self._page_bytes
         if offset < whole:
             run = list(pages[len(found) : whole // self._page_bytes])
-            node = self._attach(node, key[offset:whole], run)
+            node = self._attach(node, key[offset:whole], run, owner)
             found, offset = found + run, whole
         end = node
         if offset < len(key):
-            end = self._insert_tail(node, key[offset:], pages[whole // self._page_bytes])
+            end = self._insert_tail(node, key[offset:], pages[whole // self._page_bytes], owner)
         self._touch(end)
         self._lock(end)
         return PrefixHandle(self, end, found, None)
@@ -190,11 +193,16 @@ class RadixTree:
                 freed += self._let_go(node.pages)
         return freed
 
-    def expire(self, key: bytes, *, salt: str = "") -> None:
-        """Nobody will ask for the tokens of `key` again: what is not locked of them is the first to be evicted."""
+    def expire(self, key: bytes, *, owner: str, salt: str = "") -> None:
+        """The group `owner` is done with the tokens of `key`: what nobody locks, and no one else used, goes first.
+
+        What others used was used just now.
+        """
         node, offset = self._roots.get(salt), 0
         while node is not None:
-            if node.locks == 0:
+            if node.owner != owner:
+                self._touch(node)
+            elif node.locks == 0:
                 node.last_used = 0
                 self._queue.hurry(node)
             child = self._child(node, key, offset) or node.children.get(key[offset:])
@@ -305,22 +313,27 @@ class RadixTree:
         assert parent is not None and 0 < num_pages < len(node.pages), "a run is split inside itself"
         cut = num_pages * self._page_bytes
         upper = Node(parent, node.key[:cut], node.pages[:num_pages])
-        upper.locks, upper.last_used = node.locks, node.last_used
+        upper.locks, upper.last_used, upper.owner = node.locks, node.last_used, node.owner
         parent.children[self._name(node)] = upper  # the same first page: the order stays
         node.parent, node.key, node.pages = upper, node.key[cut:], node.pages[num_pages:]
         upper.add_child(self._name(node), node)
         self._nodes += 1
         return upper
 
-    def _attach(self, parent: Node, key: bytes, pages: list[int], *, is_tail: bool = False) -> Node:
+    def _attach(
+        self, parent: Node, key: bytes, pages: list[int], owner: str, *, is_tail: bool = False
+    ) -> Node:
         """A new child of `parent`, in place of the tail that its key continues."""
         node = Node(parent, key, pages, is_tail=is_tail)
+        node.owner = owner
         name = self._name(node)
         self.allocator.share(pages)  # before the tail goes: its page is often the same one, filled further
         if is_tail or not self._seals:
             place = bisect_left(parent.tails, name)
             if place > 0 and name.startswith(parent.tails[place - 1]):
-                self._let_go(self._drop_child(parent.children[parent.tails[place - 1]]))
+                tail = parent.children[parent.tails[place - 1]]
+                _share(node, tail.owner)
+                self._let_go(self._drop_child(tail))
         parent.add_child(name, node)
         self._held += len(pages)
         self._evictable += len(pages)
@@ -330,7 +343,7 @@ class RadixTree:
         self._queue.push(node)
         return node
 
-    def _insert_tail(self, parent: Node, rest: bytes, page: int) -> Node:
+    def _insert_tail(self, parent: Node, rest: bytes, page: int, owner: str) -> Node:
         """The node to lock for `rest`: a new tail, or `parent` where the tree has these tokens already.
 
         A tail of another page is not locked: its page would be held beside the inserter's own. Nor is any where
@@ -340,8 +353,9 @@ class RadixTree:
             place = bisect_left(order, rest)
             if place < len(order) and order[place].startswith(rest):
                 self._touch(parent.children[order[place]])
+                _share(parent.children[order[place]], owner)
                 return parent
-        tail = self._attach(parent, rest, [page], is_tail=True)
+        tail = self._attach(parent, rest, [page], owner, is_tail=True)
         return parent if self._seals else tail
 
     def _drop_child(self, child: Node) -> list[int]:
@@ -375,3 +389,11 @@ class RadixTree:
 
     def _forget_root(self, root: Node) -> None:
         del self._roots[root.salt]
+
+
+def _share(node: Node | None, owner: str) -> None:
+    """A request of the group `owner` uses the path to `node`; who uses a node uses all above it."""
+    while node is not None and node.owner:
+        if node.owner != owner:
+            node.owner = ""
+        node = node.parent

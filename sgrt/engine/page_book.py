@@ -35,6 +35,12 @@ class PageBook:
         self.tree = RadixTree(self.allocator, page_tokens=limits.page_tokens)
         self.kept = KeptPrefixes(self.tree)
 
+    def match(self, sequence: Sequence) -> PrefixHandle:
+        """What the tree has of the prompt of `sequence`, locked."""
+        request = sequence.request
+        key = sequence.key(sequence.num_reusable)
+        return self.tree.match(key, salt=request.cache_salt, owner=request.group)
+
     def take_prefix(self, sequence: Sequence, handle: PrefixHandle) -> None:
         """Start `sequence` with the whole pages of its cached prefix."""
         sequence.handle = handle
@@ -97,7 +103,8 @@ class PageBook:
         pages = sequence.pages
         if self._seals:
             pages = pages[: computed // self._page_tokens] + sequence.tails[:1]
-        handle = self.tree.insert(sequence.key(computed), pages, salt=sequence.request.cache_salt)
+        request = sequence.request
+        handle = self.tree.insert(sequence.key(computed), pages, salt=request.cache_salt, owner=request.group)
         mine = sequence.pages[: len(handle.pages)]
         if mine != handle.pages:
             self.allocator.share(handle.pages)
@@ -113,8 +120,11 @@ class PageBook:
         if is_over:
             self.kept.keep(sequence)
         sequence.handle.close()
-        if is_over and sequence.request.plan is not None:
-            self.tree.expire(sequence.key(sequence.num_computed), salt=sequence.request.cache_salt)
+        request = sequence.request
+        if is_over and request.group:
+            self.tree.expire(
+                sequence.key(sequence.num_computed), salt=request.cache_salt, owner=request.group
+            )
         self.allocator.release(sequence.pages)
         self.allocator.release(sequence.tails)
         sequence.handle, sequence.pages, sequence.tails = None, [], []

@@ -328,7 +328,7 @@ class Scheduler:
 
     def _start(self, step: Step, sequence: Sequence) -> bool:
         """Admit `sequence` if the pages for its prompt are at hand, and schedule its first chunk."""
-        handle = self.tree.match(sequence.key(sequence.num_reusable), salt=sequence.request.cache_salt)
+        handle = self._book.match(sequence)
         num_pages = -(-sequence.num_wanted // self._limits.page_tokens) - len(handle.pages)
         if self._running and not self._find_room(num_pages):
             handle.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from engine_driver import Collected, Driver
 
+from sgrt.cache.radix import pack_tokens
 from sgrt.engine.job import GenerateJob
 from sgrt.engine.output_text import OutputText
 from sgrt.request import Request
@@ -46,7 +48,7 @@ class Letters:
 
 
 def sharing(uses: int, name: str = "p") -> CallPlan:
-    return CallPlan(shares=(Share(name=name, num_tokens=len(PREFIX), uses=uses),))
+    return CallPlan(shares=(Share(name=name, num_tokens=len(PREFIX), uses=uses),), group="run")
 
 
 def cached(sink: Collected) -> int:
@@ -227,19 +229,49 @@ def test_kept_prefixes_are_not_given_up_where_that_makes_no_room() -> None:
     assert large.error is None and second.error is None
 
 
-def test_what_other_calls_use_as_well_is_not_given_up_with_a_plan() -> None:
-    """A system prompt that chats begin with outlives a planned run over it, and then as much as anything else."""
-    for plan in (None, CallPlan(), sharing(uses=1)):
-        driver = Planned(num_pages=16)
-        chat = (*PREFIX[:16], 25, 26, 27)
-        driver.ask(chat, None)
+SYSTEM = PREFIX[:16]
+ONE, OTHER = CallPlan(group="one"), CallPlan(group="other")
+
+
+@pytest.mark.parametrize(
+    "plans",
+    [
+        (None, None),
+        (None, CallPlan()),
+        (CallPlan(), CallPlan()),
+        (None, ONE),
+        (ONE, OTHER),
+        (None, sharing(uses=1)),
+        (ONE, None, ONE),
+        (ONE, OTHER, ONE),
+    ],
+)
+@pytest.mark.parametrize("seals_pages", [False, True])
+def test_what_other_calls_use_as_well_is_not_given_up_with_a_plan(
+    plans: tuple[CallPlan | None, ...], seals_pages: bool
+) -> None:
+    driver = Planned(num_pages=16, seals_pages=seals_pages)
+    driver.ask((9, *(place % 30 for place in range(19))), None)  # used longest ago
+    driver.run()
+    for plan in plans:
+        driver.ask((*SYSTEM, 30, 31, 32), plan)
         driver.run()
-        driver.ask((*PREFIX[:16], 30, 31, 32), plan)
+    driver.ask(tuple(-place % 30 for place in range(36)), None)
+    driver.run()
+    late = driver.ask((*SYSTEM, 3, 4, 5), None)
+    driver.run()
+    assert cached(late) == 16
+
+
+def test_what_calls_of_one_group_alone_have_used_goes_first_when_they_are_over() -> None:
+    driver = Planned(num_pages=16)
+    older = tuple(place % 30 for place in range(9, 28))
+    driver.ask(older, None)
+    driver.run()
+    for number in range(2):
+        driver.ask((*SYSTEM, 30 + number), sharing(uses=2))
         driver.run()
-        driver.ask(tuple(29 - place for place in range(24)), None)
-        driver.run()
-        driver.ask(tuple((place * 11) % 29 for place in range(20)), None)
-        driver.run()
-        late = driver.ask((*PREFIX[:16], 3, 4, 5), None)
-        driver.run()
-        assert cached(late) == 16, plan
+    driver.ask(tuple(-place % 30 for place in range(36)), None)
+    driver.run()
+    assert driver.core.scheduler.tree.peek(pack_tokens(older)) > 16
+    assert driver.core.scheduler.tree.peek(pack_tokens(SYSTEM)) < 16

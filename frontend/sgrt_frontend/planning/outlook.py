@@ -44,6 +44,7 @@ class BatchOutlook:
     units: Units
     cost: CostModel = field(default_factory=CostModel)
     order: list[int] = field(init=False)
+    group: str = field(init=False, default_factory=lambda: uuid.uuid4().hex[:12])
     _tree: PlanTree = field(default_factory=PlanTree)
     _names: dict[int, str] = field(default_factory=dict)
     _uses: Counter[int] = field(default_factory=Counter)  # by part: outputs of calls that name it
@@ -57,8 +58,7 @@ class BatchOutlook:
         for call in calls:
             for beginning in self._beginnings(call):
                 self._uses[id(beginning.part)] += call.samples
-        group = uuid.uuid4().hex[:12]
-        self._names = {id(part): f"{group}.{number}" for number, part in enumerate(self._tree.parts())}
+        self._names = {id(part): f"{self.group}.{number}" for number, part in enumerate(self._tree.parts())}
         self.order = item_order([item.calls for item in self.items], self._tree)
 
     def of(self, item: int) -> ItemOutlook:
@@ -104,7 +104,7 @@ class ItemOutlook:
         if len(planned) != len(actual):
             return None
         shares = self._batch.shares(call, planned, actual)
-        return CallPlan(shares=tuple(shares), path_s=self._seconds[label])
+        return CallPlan(shares=tuple(shares), path_s=self._seconds[label], group=self._batch.group)
 
     def _size(self, tokens: tuple[int, ...]) -> int:
         return self._batch.units.size(tokens).high
