@@ -40,6 +40,11 @@ class Admission:
         """Refuse all work from now on; what is in flight goes on."""
         self._is_draining = True
 
+    @property
+    def shutting_down(self) -> ApiError:
+        """What is told to those whom a server that goes down does not serve."""
+        return self._overloaded("the server is shutting down", "shutting_down")
+
     @contextmanager
     def admit(self, *, sequences: int, prompt_tokens: int) -> Iterator[None]:
         """Hold a place for `sequences` outputs over `prompt_tokens` tokens in all.
@@ -60,7 +65,8 @@ class Admission:
 
     def _check(self, sequences: int, prompt_tokens: int) -> None:
         if self._is_draining:
-            raise self._refusal("the server is shutting down", "shutting_down")
+            self._on_refusal("shutting_down")
+            raise self.shutting_down
         if self._num_sequences + sequences > self._limits.inflight_sequences:
             raise self._refusal(
                 f"{self._num_sequences} outputs are in flight; at most "
@@ -77,4 +83,7 @@ class Admission:
 
     def _refusal(self, message: str, code: str) -> ApiError:
         self._on_refusal(code)
+        return self._overloaded(message, code)
+
+    def _overloaded(self, message: str, code: str) -> ApiError:
         return ApiError(503, message, kind="overloaded_error", code=code, retry_after_s=self._retry_after_s)

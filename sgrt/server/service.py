@@ -302,6 +302,11 @@ class Service:
         ticket.abort()
         return True
 
+    def stop(self) -> None:
+        """End every request with a refusal: a stream that is merely cut looks complete to several client libraries."""
+        for ticket in list(self._tickets.values()):
+            ticket.abort(self.admission.shutting_down)
+
     @property
     def tool_format_name(self) -> str:
         """The name of the tool-call format in use, `none` without one."""
@@ -328,17 +333,19 @@ class Ticket:
         self.request_id = request_id
         self.owner = owner
         self.is_answered = False  # the reader has all it wanted, and leaves the rest
+        self._refusal = ApiError(499, "the request was aborted", kind="aborted_error", code="aborted")
         self._aborted = asyncio.Event()
 
-    def abort(self) -> None:
-        """End the request: at its next chunk, or at once while it waits for the first."""
+    def abort(self, refusal: ApiError | None = None) -> None:
+        """End the request, saying why: at its next chunk, or at once while it waits for the first."""
+        self._refusal = refusal or self._refusal
         self._aborted.set()
 
     async def until_aborted(self, chunks: AsyncIterator[Chunk]) -> AsyncGenerator[Chunk]:
         """The chunks, until somebody aborts.
 
         Raises:
-            ApiError: status 499; the request was aborted.
+            ApiError: the request was aborted (status 499), or the server stops (503).
         """
         try:
             yield await self._first(chunks)
@@ -362,10 +369,6 @@ class Ticket:
             if not first.done():
                 first.cancel()
                 await asyncio.wait({first})
-
-    @property
-    def _refusal(self) -> ApiError:
-        return ApiError(499, "the request was aborted", kind="aborted_error", code="aborted")
 
 
 def _is_late(chunk: Chunk) -> bool:

@@ -22,6 +22,7 @@ _BACKLOG = 2048
 # Longer than clients keep connections: one that we close may have a request on its way in.
 _IDLE_S = 75
 _CLOSING_S = 2  # what connections get to close once nothing is in flight
+_STOPPING_S = 1.0  # what requests get to be told that the server stops
 
 
 @contextmanager
@@ -74,15 +75,16 @@ class DrainingServer(uvicorn.Server):
         self._clock = clock
         self._on_ready = on_ready
         self._draining_since: float | None = None
+        self._stopping_since: float | None = None
+        self._is_stop_asked = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal drains; the second stops at once."""
+        """The first signal drains; the second stops, and tells those whom it leaves unserved."""
         if self._draining_since is None:
             self._draining_since = self._clock()
             self._service.admission.drain()
-            return
-        self.should_exit = True
-        self.force_exit = True
+        else:
+            self._is_stop_asked = True  # requests belong to the event loop, which a signal may find anywhere
 
     def drain(self) -> None:
         """As the first SIGTERM."""
@@ -98,10 +100,17 @@ class DrainingServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second; true ends the server."""
         if self._draining_since is not None:
-            waited_s = self._clock() - self._draining_since
-            if self._service.admission.num_requests == 0 or waited_s > self._drain_timeout_s:
-                self.should_exit = True
+            self._go_down(self._clock(), self._draining_since)
         return await super().on_tick(counter)
+
+    def _go_down(self, now: float, draining_since: float) -> None:
+        is_idle = self._service.admission.num_requests == 0
+        if self._stopping_since is not None:
+            self.force_exit = now - self._stopping_since > _STOPPING_S
+        elif not is_idle and (self._is_stop_asked or now - draining_since > self._drain_timeout_s):
+            self._stopping_since = now
+            self._service.stop()
+        self.should_exit = is_idle or self.force_exit
 
     @property
     def url(self) -> str:

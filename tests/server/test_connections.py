@@ -110,20 +110,31 @@ def test_the_first_signal_finishes_what_is_in_flight_and_takes_nothing_new() -> 
     assert answers[0].json()["choices"][0]["message"]["content"] == "x" * 40
 
 
-def test_a_second_signal_stops_at_once() -> None:
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_second_signal_or_a_late_one_stops_and_tells_who_is_left_unserved(
+    is_streamed: bool, is_late: bool
+) -> None:
     backend = PieceBackend(pieces=["x"] * 10_000, step_s=0.02)
-    app = create_app(backend, ServerConfig())
+    config = ServerConfig(port=0, drain_timeout_s=0.2 if is_late else 30.0)
+    app = create_app(backend, config)
     ready = threading.Event()
-    server = DrainingServer(app, ServerConfig(port=0), on_ready=lambda url: ready.set())
+    server = DrainingServer(app, config, on_ready=lambda url: ready.set())
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     assert ready.wait(10)
-    connection = raw_request(server.url, "/v1/chat/completions", json.dumps(CHAT).encode())
+    body = json.dumps({**CHAT, "stream": is_streamed}).encode()
+    connection = raw_request(server.url, "/v1/chat/completions", body)
     wait_until(lambda: backend.num_running == 1)
     server.drain()
-    server.handle_exit(15, None)
+    if not is_late:
+        server.handle_exit(15, None)
     thread.join(5)
     assert not thread.is_alive()
+    told = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert told.startswith(b"HTTP/1.1 200" if is_streamed else b"HTTP/1.1 503")
+    assert b'"code":"shutting_down"' in told
+    assert (b"data: [DONE]" in told) == is_streamed
     connection.close()
 
 
