@@ -17,8 +17,8 @@ from sgrt.server.sampling import check_token_ids
 from sgrt.server.service import HasHealth, HasPrefixCache, HasSettings, Service
 from sgrt.server.tool_setup import ToolMode, ToolSetup
 from sgrt.server.validation import ignored_header, parse
+from sgrt.server.wire.base import TokenIds, Wire
 from sgrt.server.wire.chat import ChatMessage, ChatRequest
-from sgrt.server.wire.fields import TokenIds, Wire
 
 
 class TokenizeRequest(Wire):

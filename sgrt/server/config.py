@@ -47,8 +47,9 @@ class ServerConfig:
 
     `api_keys` empty means no key is asked for, which is refused off loopback unless `allow_open` says so.
     `model_names` are the names clients may use; empty means the backend's own name.
-    `tool_format` and `reasoning_format` name a format of `sgrt_grammars.tools`, `auto` picks by what the
-    model's template and vocabulary show, `none` switches the parser off. `overload="shorten"` caps free answers
+    `tool_format` names a format of `sgrt_grammars.tools`, `auto` picks by what the model's template and vocabulary show,
+    `none` switches the parser off. `reasoning_format`: thoughts are told apart always, never, or where their marks are
+    tokens of the vocabulary. `overload="shorten"` caps free answers
     at `overload_max_tokens` while more than half of the places are taken; `overload="smaller"` has a smaller model
     answer then.
     """
@@ -60,7 +61,7 @@ class ServerConfig:
     allow_open: bool = False
     model_names: tuple[str, ...] = ()
     tool_format: str = "auto"
-    reasoning_format: str = "auto"
+    reasoning_format: Literal["auto", "on", "none"] = "auto"
     allowed_origins: tuple[str, ...] = ()
     log_requests: bool = False
     default_deadline_s: float | None = None
@@ -79,6 +80,14 @@ class ServerConfig:
             raise InvalidRequest("port: must lie in [0, 65535] (0 picks a free one)", param="port")
         if any(not key for key in self.api_keys + self.admin_keys):
             raise InvalidRequest("api_keys: a key must not be empty", param="api_keys")
+        if self.reasoning_format not in ("auto", "on", "none"):
+            raise InvalidRequest(
+                f"reasoning_format: must be auto, on or none, not {self.reasoning_format!r}",
+                param="reasoning_format",
+            )
+        for name in ("overload_max_tokens", "completion_max_tokens"):
+            if getattr(self, name) < 1:
+                raise InvalidRequest(f"{name}: must be at least 1", param=name)
         if not self.api_keys and not self.allow_open and not self.is_loopback:
             raise InvalidRequest(
                 f"host: {self.host} is reachable from other machines; set an API key "

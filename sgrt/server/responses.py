@@ -13,7 +13,7 @@ from sgrt.server.errors import from_exception
 from sgrt.server.output import Delta
 from sgrt.server.replies import Reply, json_reply, stream_reply
 from sgrt.server.response_store import Stored
-from sgrt.server.responses_input import chat_request, conversation
+from sgrt.server.responses_input import chat_request, conversation, wants_logprobs
 from sgrt.server.responses_output import Json, ResponseWriter
 from sgrt.server.service import Service, Ticket
 from sgrt.server.usage import UsageSum
@@ -34,6 +34,7 @@ async def create_response(service: Service, incoming: Incoming) -> Reply:
     messages = conversation(request, earlier)
     chat = chat_request(request, messages)
     plan = await plan_chat(service, chat, incoming.caller)
+    headers |= plan.headers
     answer = _Answer(service=service, request=request, plan=plan, messages=messages, owner=owner)
     if not request.stream:
         return json_reply(await answer.whole(), headers=headers)
@@ -116,7 +117,7 @@ class _Answer:
         return ResponseWriter(
             self._head(ticket),
             self.service.token_bytes,
-            has_logprobs=bool(self.request.top_logprobs),
+            has_logprobs=wants_logprobs(self.request),
         )
 
     def _head(self, ticket: Ticket) -> Json:

@@ -16,7 +16,7 @@ from sgrt.server.wire.chat import (
     Tool,
     ToolCall,
 )
-from sgrt.server.wire.fields import JsonSchemaFormat, ResponseFormat
+from sgrt.server.wire.fields import DrawingFields, JsonSchemaFormat, ResponseFormat
 from sgrt.server.wire.responses import InputItem, InputPart, NamedFunctionChoice, ResponsesRequest, TextFormat
 
 _REFUSED_ITEMS = (
@@ -55,29 +55,23 @@ def chat_request(request: ResponsesRequest, messages: list[ChatMessage]) -> Chat
     wants_text = choice is None or choice in ("auto", "none")
     text_format = request.text.format if request.text and wants_text else None
     return ChatRequest(
-        model=request.model,
+        **{name: getattr(request, name) for name in DrawingFields.model_fields},
         messages=[*head, *messages],
         max_completion_tokens=request.max_output_tokens,
-        temperature=request.temperature,
-        top_p=request.top_p,
-        top_k=request.top_k,
-        min_p=request.min_p,
-        repetition_penalty=request.repetition_penalty,
-        seed=request.seed,
-        stop=request.stop,
-        logprobs=True if request.top_logprobs else None,
+        logprobs=True if wants_logprobs(request) else None,
         top_logprobs=request.top_logprobs,
         tools=[_tool(tool) for tool in request.tools] if request.tools else None,
         tool_choice=choice,
         parallel_tool_calls=request.parallel_tool_calls,
         response_format=_format(text_format) if text_format else None,
-        structured_outputs=request.structured_outputs,
         reasoning_effort=request.reasoning.effort if request.reasoning else None,
         chat_template_kwargs=request.chat_template_kwargs,
-        priority=request.priority,
-        deadline_s=request.deadline_s,
-        cache_salt=request.cache_salt,
     )
+
+
+def wants_logprobs(request: ResponsesRequest) -> bool:
+    """Whether the answer's texts come with log-probabilities: that is asked for in two ways."""
+    return bool(request.top_logprobs) or "message.output_text.logprobs" in (request.include or ())
 
 
 def _add(messages: list[ChatMessage], item: InputItem, param: str) -> None:

@@ -104,7 +104,6 @@ def _from_response_format(wanted: ResponseFormat | None, limits: Limits) -> Want
 def _from_structured_outputs(wanted: StructuredOutputs | None, limits: Limits) -> Wanted | None:
     if wanted is None:
         return None
-    wanted.judge_unknown_fields()
     _refuse_unenforced(wanted)
     whitespace = Whitespace.FLEXIBLE if wanted.disable_any_whitespace is False else Whitespace.COMPACT
     found = [

@@ -9,7 +9,9 @@ from pydantic import ValidationError
 
 from sgrt.server.errors import bad_request, from_validation
 from sgrt.server.json_body import JsonValue
-from sgrt.server.wire.fields import SamplingFields, Wire
+from sgrt.server.wire.base import Wire
+from sgrt.server.wire.fields import SamplingFields
+from sgrt.server.wire.unknown import judge_unknown_fields
 
 _Request = TypeVar("_Request", bound=Wire)
 
@@ -34,7 +36,7 @@ def ignored_header(request: Wire) -> dict[str, str]:
     Raises:
         ApiError: an unknown field is one that must not be ignored.
     """
-    names = request.judge_unknown_fields()
+    names = judge_unknown_fields(request)
     if not names:
         return {}
     shown = [name for name in names if name.isascii() and name.isprintable()][:20]

@@ -140,6 +140,9 @@ def test_answers_are_shortened_only_when_told_to_and_only_under_load() -> None:
             assert response.headers["x-sgrt-shortened"] == "5"
             assert backend.calls[-1].sampling.max_tokens == 5
             assert client.complete(max_tokens=50).headers["x-sgrt-shortened"] == "5"
+            for stream in (False, True):
+                body = {"input": "go", "max_output_tokens": 50, "stream": stream}
+                assert client.post("/v1/responses", body).headers["x-sgrt-shortened"] == "5"
             assert "x-sgrt-shortened" not in client.chat(max_tokens=3).headers
             client.chat(max_tokens=50, response_format={"type": "json_object"})
             assert backend.calls[-1].sampling.max_tokens == 50
@@ -148,3 +151,14 @@ def test_answers_are_shortened_only_when_told_to_and_only_under_load() -> None:
         client.app.state.service.admission.admit(sequences=6, prompt_tokens=0),
     ):
         assert "x-sgrt-shortened" not in client.chat(max_tokens=50).headers
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"overload_max_tokens": 0}, {"completion_max_tokens": 0}, {"reasoning_format": "deepseek"}],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, object]) -> None:
+    (name,) = settings
+    with pytest.raises(InvalidRequest, match=name):
+        ServerConfig(**settings)  # type: ignore[arg-type]  # from a table

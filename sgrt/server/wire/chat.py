@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sgrt.server.wire.fields import JsonObject, SamplingFields, Wire
+from sgrt.server.wire.base import JsonObject, Refused, Wire
+from sgrt.server.wire.fields import SamplingFields
 
 
 class FunctionCall(Wire):
@@ -35,6 +36,12 @@ class ContentPart(Wire):
 class ChatMessage(Wire):
     """One turn."""
 
+    refused: ClassVar[Refused] = {
+        "prefix": (None, False),
+        "partial": (None, False),
+        "function_call": (None,),
+        "audio": (None,),
+    }
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | Annotated[list[ContentPart], Field(fail_fast=True)] | None = None
     name: str | None = None

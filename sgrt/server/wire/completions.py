@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sgrt.server.wire.fields import SamplingFields, Texts, TokenIds
+from sgrt.server.wire.base import Texts, TokenIds
+from sgrt.server.wire.fields import SamplingFields
 
 
 class CompletionRequest(SamplingFields):

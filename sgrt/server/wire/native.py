@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from sgrt.server.wire.fields import JsonObject, TokenIds, Wire
+from sgrt.server.wire.base import JsonObject, TokenIds, Wire
 
 
 class StrictWire(Wire):

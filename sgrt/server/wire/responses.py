@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sgrt.server.wire.fields import JsonObject, StructuredOutputs, Texts, Wire
+from sgrt.server.wire.base import JsonObject, Refused, Texts, Wire
+from sgrt.server.wire.fields import DrawingFields
 
 
 class ResponsesTool(Wire):
@@ -29,6 +30,7 @@ class NamedFunctionChoice(Wire):
 class TextFormat(Wire):
     """The shape of the answer; a JSON Schema lies flat here."""
 
+    refused: ClassVar[Refused] = {"json_schema": (None,)}
     type: Literal["text", "json_object", "json_schema"]
     name: str | None = None
     description: str | None = None
@@ -46,6 +48,7 @@ class TextOptions(Wire):
 class ReasoningOptions(Wire):
     """How much the model thinks; passed to the template."""
 
+    refused: ClassVar[Refused] = {"max_tokens": (None,), "exclude": (None, False), "enabled": (None, True)}
     effort: str | None = None
     summary: str | None = None
     generate_summary: str | None = None
@@ -77,29 +80,20 @@ class InputItem(Wire):
     summary: InputParts | None = None
 
 
-class ResponsesRequest(Wire):
+class ResponsesRequest(DrawingFields):
     """A request for a response."""
 
-    model: str | None = None
     input: str | Annotated[list[InputItem], Field(fail_fast=True)]
     instructions: str | None = None
     max_output_tokens: Annotated[int | None, Field(ge=1)] = None
-    temperature: Annotated[float | None, Field(ge=0, le=100)] = None
-    top_p: Annotated[float | None, Field(gt=0, le=1)] = None
-    top_k: Annotated[int | None, Field(ge=-1)] = None
-    min_p: Annotated[float | None, Field(ge=0, le=1)] = None
-    repetition_penalty: Annotated[float | None, Field(gt=0, le=100)] = None
-    seed: Annotated[int | None, Field(ge=-(2**63), lt=2**63)] = None
-    stop: str | Texts | None = None
     top_logprobs: Annotated[int | None, Field(ge=0)] = None
+    include: Texts | None = None
     tools: list[ResponsesTool] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedFunctionChoice | None = None
     parallel_tool_calls: bool | None = None
     text: TextOptions | None = None
-    structured_outputs: StructuredOutputs | None = None
     reasoning: ReasoningOptions | None = None
     chat_template_kwargs: JsonObject | None = None
-    stream: bool | None = None
     stream_options: JsonObject | None = None
     store: bool | None = None
     previous_response_id: str | None = None
@@ -107,6 +101,3 @@ class ResponsesRequest(Wire):
     user: str | None = None
     truncation: Literal["auto", "disabled"] | None = None
     background: bool | None = None
-    priority: Annotated[int | None, Field(ge=-(2**31), lt=2**31)] = None
-    deadline_s: Annotated[float | None, Field(gt=0, le=86400)] = None
-    cache_salt: Annotated[str | None, Field(min_length=1, max_length=128)] = None
