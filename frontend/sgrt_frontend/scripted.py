@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
 import json
 import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -29,6 +28,7 @@ from sgrt_frontend.call import (
 )
 from sgrt_frontend.errors import BackendError, ContextOverflow, InvalidRequest
 from sgrt_frontend.scripted_check import violation
+from sgrt_frontend.scripted_output import ScriptedOutput, scripted_output
 from sgrt_frontend.scripted_tokenizer import ScriptedTokenizer
 from sgrt_frontend.spelling import Spelling
 from sgrt_grammars import constraint as constraints
@@ -78,8 +78,8 @@ class ScriptedBackend:
         template: renders chats; None for a model without a chat template.
         context_tokens: longer prompts are refused.
 
-    A reply that violates the call's constraint or does not fit its `max_tokens` is refused with
-    BackendError: a real engine would never give it. `calls` keeps every call for inspection.
+    Stops and `min_tokens` apply as in an engine. A reply that violates the call's constraint or does not fit its
+    `max_tokens`, or ends before its `min_tokens`, is refused with BackendError: a real engine would never give it. `calls` keeps every call for inspection.
     """
 
     def __init__(
@@ -184,45 +184,46 @@ class ScriptedBackend:
         return reply if isinstance(reply, Answer) else Answer(text=_text_of(reply))
 
     async def _chunks(self, call: Call, answer: Answer, index: int, cached: int) -> AsyncIterator[Chunk]:
-        text, reason, stop = self._outcome(call, answer)
-        tokens = self.tokenizer.encode(text)
-        maximum = call.sampling.max_tokens
-        if maximum is not None and len(tokens) > maximum:
-            if call.constraint is not None:
-                raise BackendError(
-                    f"the scripted reply {text!r} has {len(tokens)} tokens, max_tokens is {maximum}"
-                )
-            tokens, reason, stop = tokens[:maximum], StopReason.LENGTH, None
-        decoder = codecs.getincrementaldecoder("utf-8")("ignore")
+        output = self._outcome(call, answer)
         origin = Origin.FREE if call.constraint is None else Origin.CONSTRAINED
-        for count, token in enumerate(tokens):
+        for count, (token, text) in enumerate(zip(output.token_ids, output.texts, strict=True)):
             await asyncio.sleep(0)
             if answer.error is not None and count >= answer.fails_after:
                 raise answer.error
             yield Chunk(
                 index=index,
                 token_ids=(token,),
-                text=decoder.decode(self.tokenizer.decode_bytes((token,))),
+                text=text,
                 origins=(origin,),
                 logprobs=_logprobs(call, token, answer.logprob),
             )
         if answer.error is not None:
             raise answer.error
-        self._remember((*call.prompt, *tokens[:-1]))
-        usage = Usage(prompt_tokens=len(call.prompt), cached_tokens=cached, output_tokens=len(tokens))
-        yield Chunk(index=index, finish=Finish(reason=reason, usage=usage, stop=stop))
+        self._remember((*call.prompt, *output.token_ids[:-1]))
+        usage = Usage(
+            prompt_tokens=len(call.prompt), cached_tokens=cached, output_tokens=len(output.token_ids)
+        )
+        finish = Finish(reason=output.reason, usage=usage, stop=output.stop)
+        yield Chunk(index=index, text=output.rest, finish=finish)
 
-    def _outcome(self, call: Call, answer: Answer) -> tuple[str, StopReason, str | None]:
-        """The text, cut at a stop string, and why it ends; refused when the constraint forbids it."""
+    def _outcome(self, call: Call, answer: Answer) -> ScriptedOutput:
+        """What the call's limits and stops leave of the reply; refused where no engine would give it."""
         text = _healed(call.constraint, answer.text)
         problem = violation(call.constraint, text)
         if problem:
             raise BackendError(f"the scripted reply {text!r} violates the call's constraint: {problem}")
-        found = [(text.find(stop), stop) for stop in call.sampling.stop if stop in text]
-        if not found:
-            return text, StopReason.END_OF_TEXT, None
-        position, stop = min(found)
-        return text[: position + len(stop) * call.sampling.include_stop], StopReason.STOP_STRING, stop
+        tokens = self.tokenizer.encode(text)
+        output = scripted_output(tokens, call.sampling, self.tokenizer.decode_bytes)
+        if output.reason is StopReason.LENGTH and call.constraint is not None:
+            raise BackendError(
+                f"the scripted reply {text!r} has {len(tokens)} tokens, max_tokens is {call.sampling.max_tokens}"
+            )
+        is_short = len(output.token_ids) < call.sampling.min_tokens
+        if is_short and output.reason is StopReason.END_OF_TEXT and answer.error is None:
+            raise BackendError(
+                f"the scripted reply {text!r} has {len(tokens)} tokens, min_tokens is {call.sampling.min_tokens}"
+            )
+        return output
 
     async def score(
         self,

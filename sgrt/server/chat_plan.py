@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -17,12 +17,12 @@ from sgrt.server.prompts import num_characters, plain_turns_of
 from sgrt.server.sampling import sampling_params, stop_strings
 from sgrt.server.service import Service, Ticket
 from sgrt.server.sessions import Session, Turn, continued, visible_tokens
-from sgrt.server.stops import StopScanner
 from sgrt.server.structured import Wanted, wanted_output
 from sgrt.server.tool_setup import ToolMode, ToolSetup, is_thinking, read_tools
 from sgrt.server.usage import UsageSum
 from sgrt.server.wire.chat import ChatRequest
 from sgrt_frontend.call import Call, Chunk
+from sgrt_frontend.stop_search import StopSearch
 from sgrt_grammars.errors import GrammarError
 from sgrt_grammars.tools.format import Format
 from sgrt_grammars.tools.grammar import Demand, answer_after_thoughts, output_grammar
@@ -63,6 +63,10 @@ class SessionPlan:
         service.sessions.put(self.owner, self.name, session)
 
 
+async def _nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatPlan:
     """A chat request, ready to run."""
@@ -85,9 +89,17 @@ class ChatPlan:
         return self.call.sampling.n
 
     async def deltas(
-        self, service: Service, usage: UsageSum, ticket: Ticket
+        self,
+        service: Service,
+        usage: UsageSum,
+        ticket: Ticket,
+        *,
+        first: Callable[[], Awaitable[None]] = _nothing,
     ) -> AsyncGenerator[tuple[int, Delta]]:
-        """(choice, delta) in the order they come; every choice ends exactly once. Counts into `usage`."""
+        """(choice, delta) in the order they come; every choice ends exactly once. Counts into `usage`.
+
+        `first` is done before, in the same places.
+        """
         readers = [self.new_reader() for _ in range(self.num_choices)]
         unfinished = set(range(self.num_choices))
         token_ids: list[int] = []
@@ -95,6 +107,7 @@ class ChatPlan:
         has_thoughts = False
         usage.note_prompt(len(self.call.prompt))
         with service.admission.admit(sequences=self.num_choices, prompt_tokens=len(self.call.prompt)):
+            await first()
             async with aclosing(service.run(self.call, ticket=ticket, param=self.constraint_param)) as chunks:
                 async for chunk in chunks:
                     if chunk.index not in unfinished:
@@ -256,7 +269,8 @@ def _reader_maker(
                 reads_reasoning=service.has_reasoning,
                 streams_arguments=True,
             ),
-            StopScanner(stops, keeps_stop=bool(request.include_stop_str_in_output)),
+            StopSearch(stops, includes_stop=bool(request.include_stop_str_in_output)),
+            min_tokens=request.min_tokens or 0,
             marked=MarkedText(service.backend, special) if special else None,
             is_named=setup.mode is ToolMode.NAMED,
             closes_calls_only=(wanted is None or wanted.is_free) and not setup.is_forced,

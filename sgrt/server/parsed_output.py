@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from sgrt.server.marks import MarkedText
 from sgrt.server.output import CallDelta, Delta, Ending, ending_of
-from sgrt.server.stops import StopScanner
 from sgrt_frontend.call import Chunk, Finish, StopReason, Usage
+from sgrt_frontend.stop_search import StopSearch
 from sgrt_grammars.tools.events import CallArguments, CallEnd, CallStart, Content, Event, Reasoning
 from sgrt_grammars.tools.parser import OutputParser
 
@@ -25,7 +25,8 @@ def new_call_id(length: int = 0) -> str:
 
 
 class ParsedReader:
-    """Splits one output. Stop strings apply to the answer alone, never to thoughts or calls.
+    """Splits one output. Stop strings apply to the answer alone, never to thoughts or calls, and not before
+    `min_tokens` of all these together.
 
     `is_named`: the request asked for one function by name, which ends with `stop`. `closes_calls_only`: the
     constraint closes calls but not free text, so a budget that ends free text cut it.
@@ -34,8 +35,9 @@ class ParsedReader:
     def __init__(
         self,
         parser: OutputParser,
-        stops: StopScanner,
+        stops: StopSearch,
         *,
+        min_tokens: int,
         marked: MarkedText | None,
         is_named: bool,
         closes_calls_only: bool,
@@ -43,6 +45,7 @@ class ParsedReader:
     ) -> None:
         self._parser = parser
         self._stops = stops
+        self._min_tokens = min_tokens
         self._marked = marked
         self._is_named = is_named
         self._closes_calls_only = closes_calls_only
@@ -55,42 +58,55 @@ class ParsedReader:
 
     def read(self, chunk: Chunk) -> list[Delta]:
         """The deltas of one chunk. A stop string in the answer ends the output before the backend does."""
-        is_last = chunk.finish is not None
-        text = self._marked.read(chunk.token_ids) if self._marked else chunk.text
-        events = self._parser.feed(text)
-        if is_last:
-            events += self._parser.finish()
-        self._num_tokens += len(chunk.token_ids)
-        if events and all(isinstance(event, Reasoning) for event in events):
-            self.num_reasoning_tokens += len(chunk.token_ids)
         deltas: list[Delta] = []
-        stop = self._add(events, deltas)
+        for part in self._parts(chunk):
+            self._read_part(part, deltas)
+            if self._stops.stop is not None:
+                break
         finish = chunk.finish
-        if stop is not None:
-            finish = self._stopped(chunk, stop)
-        else:
-            held = self._stops.flush() if is_last else ""
-            if held:
-                deltas.append(Delta(content=held))
+        if self._stops.stop is not None:
+            finish = self._stopped(chunk, self._stops.stop)
+        elif finish is not None and (held := self._stops.flush()):
+            deltas.append(Delta(content=held))
         if finish is not None:
             deltas.append(Delta(ending=self._ending(finish)))
         return _with_tokens(deltas, chunk)
 
-    def _add(self, events: list[Event], deltas: list[Delta]) -> str | None:
+    def _parts(self, chunk: Chunk) -> list[Chunk]:
+        """The chunk; token by token where a stop becomes allowed within it, if its text can be told apart."""
+        missing = self._min_tokens - self._num_tokens
+        if self._marked is None or missing <= 1 or missing > len(chunk.token_ids):
+            return [chunk]
+        last = len(chunk.token_ids) - 1
+        return [
+            Chunk(index=chunk.index, token_ids=(token,), finish=chunk.finish if place == last else None)
+            for place, token in enumerate(chunk.token_ids)
+        ]
+
+    def _read_part(self, part: Chunk, deltas: list[Delta]) -> None:
+        text = self._marked.read(part.token_ids) if self._marked else part.text
+        events = self._parser.feed(text)
+        if part.finish is not None:
+            events += self._parser.finish()
+        if events and all(isinstance(event, Reasoning) for event in events):
+            self.num_reasoning_tokens += len(part.token_ids)
+        self._num_tokens += len(part.token_ids)
+        self._add(events, deltas, may_stop=self._num_tokens >= self._min_tokens)
+
+    def _add(self, events: list[Event], deltas: list[Delta], *, may_stop: bool) -> None:
         for event in events:
             if isinstance(event, Content):
                 self._is_in_text = True
-                passed = self._stops.feed(event.text)
-                if passed.text:
-                    deltas.append(Delta(content=passed.text))
-                if passed.stop is not None:
-                    return passed.stop
+                shown = self._stops.feed(event.text, may_stop=may_stop)
+                if shown:
+                    deltas.append(Delta(content=shown))
+                if self._stops.stop is not None:
+                    return
             else:
                 held = self._stops.flush()  # text before a call or a thought does not go on behind it
                 if held:
                     deltas.append(Delta(content=held))
                 self._add_other(event, deltas)
-        return None
 
     def _add_other(self, event: Event, deltas: list[Delta]) -> None:
         if isinstance(event, Reasoning):

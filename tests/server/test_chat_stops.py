@@ -7,6 +7,13 @@ import json
 import pytest
 from server_client import PieceBackend, serving
 
+from sgrt.server.marks import MarkedText
+from sgrt.server.parsed_output import ParsedReader
+from sgrt_frontend.call import Chunk
+from sgrt_frontend.stop_search import StopSearch
+from sgrt_grammars.tools.formats import HERMES
+from sgrt_grammars.tools.parser import OutputParser
+
 TOOL = {"type": "function", "function": {"name": "now"}}
 CALL = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
@@ -75,3 +82,34 @@ def test_a_stop_string_does_not_reach_across_a_call() -> None:
         answer = client.chat(tools=[TOOL], stop=["STOP"]).json()["choices"][0]
     assert answer["message"]["content"] == "a STOP b"
     assert answer["stop_reason"] is None
+
+
+@pytest.mark.parametrize("surroundings", SURROUNDINGS)
+def test_a_stop_string_before_min_tokens_is_text(surroundings: str) -> None:
+    of_server, of_request = SURROUNDINGS[surroundings]
+    with serving(PieceBackend(pieces=list("a cat, a dog, a cat.")), **of_server) as client:
+        choice = client.chat(stop=["cat"], min_tokens=15, **of_request).json()["choices"][0]
+    assert (choice["message"]["content"], choice["stop_reason"]) == ("a cat, a dog, a ", "cat")
+
+
+@pytest.mark.parametrize("size", range(1, 21))
+def test_min_tokens_are_counted_within_a_chunk(size: int) -> None:
+    text = "a cat, a dog, a cat."
+    for min_tokens in range(1, 20):
+        reader = ParsedReader(
+            OutputParser(HERMES, (), reads_reasoning=False),
+            StopSearch(("cat",)),
+            min_tokens=min_tokens,
+            marked=MarkedText(PieceBackend(), {}),
+            is_named=False,
+            closes_calls_only=False,
+            new_id=str,
+        )
+        shown, is_over = "", False
+        for start in range(0, len(text), size):
+            piece = text[start : start + size]
+            if not is_over:
+                deltas = reader.read(Chunk(index=0, token_ids=tuple(piece.encode()), text=piece))
+                shown += "".join(delta.content for delta in deltas)
+                is_over = any(delta.ending is not None for delta in deltas)
+        assert shown == ("a " if min_tokens <= 5 else "a cat, a dog, a ")

@@ -30,6 +30,7 @@ from sgrt_frontend.call import (
 )
 from sgrt_frontend.errors import ContextOverflow
 from sgrt_frontend.spelling import Spelling
+from sgrt_frontend.stop_search import StopSearch
 
 END = 256
 SPELLING = Spelling([bytes([number]) for number in range(256)] + [b""] * 256)
@@ -102,31 +103,25 @@ class PieceBackend:
             self.num_running -= 1
 
     async def _output(self, call: Call, index: int) -> AsyncIterator[Chunk]:
-        text = ""
-        sent = 0
+        search = StopSearch(call.sampling.stop, includes_stop=call.sampling.include_stop)
         limit = call.sampling.max_tokens if call.sampling.max_tokens is not None else 10_000
         for number, piece in enumerate(self.pieces):
             if number >= limit:
-                yield self._end(call, index, number, StopReason.LENGTH, text[sent:])
+                yield self._end(call, index, number, StopReason.LENGTH, search.flush())
                 return
             await asyncio.sleep(self.step_s)
             while self.is_held:
                 await asyncio.sleep(0.005)
             if self.failure is not None and number >= self.fails_after:
                 raise self.failure
-            text += piece
             self.num_pieces += 1
-            found = [(text.find(stop), stop) for stop in call.sampling.stop if stop in text]
-            if found:
-                position, stop = min(found)
-                end = position + len(stop) if call.sampling.include_stop else position
-                yield self._end(call, index, number + 1, StopReason.STOP_STRING, text[sent:end], stop)
+            text = search.feed(piece, may_stop=number + 1 >= call.sampling.min_tokens)
+            if search.stop is not None:
+                yield self._end(call, index, number + 1, StopReason.STOP_STRING, text, search.stop)
                 return
-            safe = len(text) - _held(text, call.sampling.stop)
             infos = () if call.sampling.logprobs is None else (_info(piece, call.sampling.logprobs),)
-            yield Chunk(index=index, token_ids=(ord(piece[0]) % 256,), text=text[sent:safe], logprobs=infos)
-            sent = max(sent, safe)
-        yield self._end(call, index, len(self.pieces), self.reason, text[sent:])
+            yield Chunk(index=index, token_ids=(ord(piece[0]) % 256,), text=text, logprobs=infos)
+        yield self._end(call, index, len(self.pieces), self.reason, search.flush())
 
     def _end(
         self, call: Call, index: int, count: int, reason: StopReason, text: str, stop: str | None = None
@@ -145,13 +140,6 @@ class PieceBackend:
         self.score_plans.append(plan)
         usage = Usage(prompt_tokens=len(prefix), cached_tokens=0, output_tokens=0)
         return [Score(logprobs=tuple(-float(t) for t in tokens), usage=usage) for tokens in continuations]
-
-
-def _held(text: str, stops: Sequence[str]) -> int:
-    """How many of the last characters may still become a stop string."""
-    return max(
-        (size for stop in stops for size in range(1, len(stop)) if text.endswith(stop[:size])), default=0
-    )
 
 
 def _info(piece: str, top: int) -> TokenInfo:
