@@ -71,4 +71,7 @@ async def _read(client: httpx.AsyncClient) -> dict[str, float]:
         return {}
     if response.status_code != httpx.codes.OK:
         return {}
-    return {name: float(value) for name, value in _SAMPLE.findall(response.text)}
+    sums: dict[str, float] = {}
+    for name, value in _SAMPLE.findall(response.text):
+        sums[name] = sums.get(name, 0.0) + float(value)  # a server may have several models
+    return sums

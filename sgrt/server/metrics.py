@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sgrt.server.registry import Counter, Gauge, Histogram, Metric, expose
+from sgrt.server.registry import Counter, Gauge, Histogram, Labels, Metric, expose
 
 _SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0,
@@ -17,6 +17,17 @@ _TOKENS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 
 _WINDOW_S = 60.0
 _BUCKET_S = 1.0
 _LOOK_S = 1.0
+
+# What is counted once, however many models a server has.
+_OF_THE_PROCESS = frozenset(
+    {
+        "process_resident_memory_bytes",
+        "sgrt:http_responses_total",
+        "sgrt:client_disconnects_total",
+        "sgrt:degraded_requests_total",
+        "error_rate",
+    }
+)
 
 _STATM = Path("/proc/self/statm")
 
@@ -71,9 +82,14 @@ class _Bucket:
 
 
 class ServerMetrics:
-    """Every metric of one server. `read_engine` gives the engine's own numbers by name, if it keeps any."""
+    """Every metric of one model of a server. `read_engine` gives the engine's own numbers by name, if it keeps any.
+
+    `beside` are those of other models, which are exposed together; what is counted once for the whole process is
+    counted here.
+    """
 
     def __init__(self, *, model: str, clock: Callable[[], float], read_engine: StatsReader) -> None:
+        self.beside: list[ServerMetrics] = []
         self._labels = (("model_name", model),)
         self._clock = clock
         self._last_look = (clock(), 0.0)
@@ -121,6 +137,9 @@ class ServerMetrics:
         self.prefix_hits = Counter("sgrt:prefix_cache_hits", "Prompt tokens found.")
         self.success = Counter("sgrt:request_success", "Finished outputs by finish reason.")
         self.rejections = Counter("sgrt:admission_rejections", "Requests refused by reason.")
+        self.degraded = Counter(
+            "sgrt:degraded_requests", "Requests answered otherwise under load, by policy."
+        )
         self.disconnects = Counter("sgrt:client_disconnects", "Requests given up by their client.")
         self.responses = Counter("sgrt:http_responses", "HTTP responses by route and status.")
         self.constrained = Counter("sgrt:constrained_requests", "Requests under a constraint by its kind.")
@@ -151,13 +170,20 @@ class ServerMetrics:
         self._recent_errors.add(1.0 if status >= 500 else 0.0)
 
     def expose(self) -> str:
-        """All metrics as text."""
+        """All metrics as text, those of other models too."""
+        groups: list[tuple[Labels, list[Metric]]] = [(self._labels, self._all())]
+        for other in self.beside:
+            metrics = [metric for metric in other._all() if metric.name not in _OF_THE_PROCESS]
+            groups.append((other._labels, metrics))
+        return expose(groups)
+
+    def _all(self) -> list[Metric]:
         stats = self._read_engine()
         theirs = _engine_metrics(stats)
         known = {metric.name for metric in theirs}  # what the engine counts itself it counts better
         own = [value for value in vars(self).values() if isinstance(value, Counter | Gauge | Histogram)]
         ours = [metric for metric in own if metric.name not in known]
-        return expose([*ours, *self._plain(stats), *theirs], self._labels)
+        return [*ours, *self._plain(stats), *theirs]
 
     def _busy_share(self, forward_s: float) -> float:
         """The share of the time since the last look in which the device ran forward passes."""
@@ -198,7 +224,13 @@ def resident_bytes() -> float:
 
 
 def _engine_metrics(stats: Mapping[str, float]) -> list[Metric]:
-    metrics: list[Metric] = []
+    steps, mask_s = stats.get("engine_steps_total", 0.0), stats.get("mask_seconds_total", 0.0)
+    per_step = mask_s / steps if steps else 0.0
+    metrics: list[Metric] = [
+        Gauge(
+            "sgrt:mask_seconds_per_step", "Mean seconds of masks in a step of the engine.", lambda: per_step
+        )
+    ]
     for name, value in sorted(stats.items()):
         if name.endswith("_total"):
             counter = Counter(f"sgrt:{name}", "Counted by the engine.")

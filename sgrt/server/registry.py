@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -94,15 +94,19 @@ class Histogram:
 Metric = Counter | Gauge | Histogram
 
 
-def expose(metrics: list[Metric], labels: Labels = ()) -> str:
-    """The text a scraper reads; `labels` are put on every sample."""
-    lines: list[str] = []
-    for metric in metrics:
-        lines.append(f"# HELP {metric.name} {metric.help_text}")
-        lines.append(f"# TYPE {metric.name} {metric.kind}")
-        for name, own, value in metric.samples():
-            lines.append(f"{name}{_braces(labels + own)} {_number(value)}")
-    return "\n".join(lines) + "\n"
+def expose(groups: Sequence[tuple[Labels, Sequence[Metric]]]) -> str:
+    """The text a scraper reads: groups of metrics with the labels that are put on every sample of theirs.
+
+    Metrics of one name stand together, whatever their group.
+    """
+    lines: dict[str, list[str]] = {}
+    for labels, metrics in groups:
+        for metric in metrics:
+            head = [f"# HELP {metric.name} {metric.help_text}", f"# TYPE {metric.name} {metric.kind}"]
+            block = lines.setdefault(metric.name, head)
+            for name, own, value in metric.samples():
+                block.append(f"{name}{_braces(labels + own)} {_number(value)}")
+    return "".join(f"{line}\n" for block in lines.values() for line in block)
 
 
 def _braces(labels: Labels) -> str:

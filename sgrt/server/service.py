@@ -94,8 +94,8 @@ class Service:
         *,
         stands_in_for: Service | None = None,
     ) -> None:
-        """With `stands_in_for` this is another model of the same server: counts, limits and stores are shared, and
-        requests may name the model that it answers for.
+        """With `stands_in_for` this is another model of the same server: limits and stores are shared, counts are
+        exposed together, and requests may name the model that it answers for.
         """
         self.backend = backend
         self.config = config
@@ -104,7 +104,9 @@ class Service:
         main = stands_in_for
         self._names_answered = main.model_names if main is not None else ()
         self.gatekeeper: Gatekeeper = main.gatekeeper if main else Gatekeeper(config)
-        self.metrics: ServerMetrics = main.metrics if main else self._new_metrics()
+        self.metrics = ServerMetrics(model=self.model_names[0], clock=clock, read_engine=self._stats)
+        if main is not None:
+            main.metrics.beside.append(self.metrics)
         self.admission: Admission = main.admission if main else self._new_admission()
         self.started_at = int(time.time())
         digest = hashlib.sha256(self.description.model.encode()).hexdigest()
@@ -311,9 +313,6 @@ class Service:
     def tool_format_name(self) -> str:
         """The name of the tool-call format in use, `none` without one."""
         return self.format.name if self.format else "none"
-
-    def _new_metrics(self) -> ServerMetrics:
-        return ServerMetrics(model=self.model_names[0], clock=self.clock, read_engine=self._stats)
 
     def _new_admission(self) -> Admission:
         return Admission(self.config, on_refusal=lambda code: self.metrics.rejections.add(reason=code))

@@ -119,6 +119,13 @@ def test_a_smaller_model_answers_only_when_told_to_and_only_under_load() -> None
         assert client.post("/generate", {"text": "go"}).json()["chunks"][0]["text"] == "Hello"
     assert "x-sgrt-degraded" not in client.chat().headers
     assert service.admission.num_sequences == 0
+    lines = client.get("/metrics").text.splitlines()
+    assert 'sgrt:degraded_requests_total{model_name="stub",policy="smaller"} 3' in lines
+    for name, count in (("stub", 3), ("small", 3)):
+        finished = f'sgrt:request_success_total{{model_name="{name}",finished_reason="end_of_text"}} {count}'
+        assert finished in lines
+    assert sum(line.startswith("# TYPE sgrt:request_success_total ") for line in lines) == 1
+    assert sum(line.startswith("process_resident_memory_bytes") for line in lines) == 1
 
 
 @pytest.mark.parametrize("overload", ["refuse", "smaller"])
@@ -143,6 +150,7 @@ def test_answers_are_shortened_only_when_told_to_and_only_under_load() -> None:
             for stream in (False, True):
                 body = {"input": "go", "max_output_tokens": 50, "stream": stream}
                 assert client.post("/v1/responses", body).headers["x-sgrt-shortened"] == "5"
+            assert client.app.state.service.metrics.degraded.total == 4
             assert "x-sgrt-shortened" not in client.chat(max_tokens=3).headers
             client.chat(max_tokens=50, response_format={"type": "json_object"})
             assert backend.calls[-1].sampling.max_tokens == 50
