@@ -98,6 +98,7 @@ class _Answer:
     request: ChatRequest
     caller: Caller
     request_id: str = ""
+    prompt_infos: tuple[TokenInfo, ...] = ()
     usage: UsageSum = field(default_factory=UsageSum)
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -113,14 +114,7 @@ class _Answer:
         if self.request.return_token_ids:
             body["prompt_token_ids"] = list(self.plan.call.prompt)
         if self.request.prompt_logprobs is not None:
-            infos = await prompt_infos(
-                self.service,
-                self.plan.call.prompt,
-                top=self.request.prompt_logprobs,
-                cache_salt=self.plan.call.cache_salt,
-                param="prompt_logprobs",
-            )
-            body["prompt_logprobs"] = wire_prompt_logprobs(infos, self.service.token_bytes)
+            body["prompt_logprobs"] = wire_prompt_logprobs(self.prompt_infos, self.service.token_bytes)
         return body
 
     async def stream(self) -> AsyncGenerator[bytes]:
@@ -142,9 +136,20 @@ class _Answer:
     async def _deltas(self) -> AsyncGenerator[tuple[int, Delta]]:
         with self.service.ticket("chatcmpl", self.caller.salt) as ticket:
             self.request_id = ticket.request_id
-            async with aclosing(self.plan.deltas(self.service, self.usage, ticket)) as deltas:
+            found = self.plan.deltas(self.service, self.usage, ticket, first=self._score_prompt)
+            async with aclosing(found) as deltas:
                 async for item in deltas:
                     yield item
+
+    async def _score_prompt(self) -> None:
+        if self.request.prompt_logprobs is not None:
+            self.prompt_infos = await prompt_infos(
+                self.service,
+                self.plan.call.prompt,
+                top=self.request.prompt_logprobs,
+                cache_salt=self.plan.call.cache_salt,
+                param="prompt_logprobs",
+            )
 
     def _head(self, kind: str) -> dict[str, object]:
         return {

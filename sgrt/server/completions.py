@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -122,9 +122,7 @@ class _Answer:
         num_tokens = sum(len(prompt.token_ids) for prompt in self.prompts)
         for number, prompt in enumerate(self.prompts):
             self.usage.note_prompt(len(prompt.token_ids), prompt=number)
-            for index in range(n if prompt.echo else 0):
-                echo = _Choice(texts=[prompt.echo], infos=list(prompt.infos), length=len(prompt.echo))
-                yield number * n + index, echo
+        has_begun = False
         with self.service.admission.admit(sequences=len(self.prompts) * n, prompt_tokens=num_tokens):
             calls = [
                 self.service.run(self._call(prompt), ticket=ticket, param=self._param)
@@ -132,7 +130,18 @@ class _Answer:
             ]
             async with aclosing(merge(calls)) as chunks:
                 async for number, chunk in chunks:
+                    if not has_begun:  # not before: what is refused late is still a 400
+                        has_begun = True
+                        for echo in self._echoes():
+                            yield echo
                     yield number * n + chunk.index, self._piece(number, chunk)
+
+    def _echoes(self) -> Iterator[tuple[int, _Choice]]:
+        n = self.sampling.n
+        for number, prompt in enumerate(self.prompts):
+            for index in range(n if prompt.echo else 0):
+                echo = _Choice(texts=[prompt.echo], infos=list(prompt.infos), length=len(prompt.echo))
+                yield number * n + index, echo
 
     def _piece(self, number: int, chunk: Chunk) -> _Choice:
         self.usage.note_cached(chunk.cached_tokens, prompt=number)
@@ -279,13 +288,14 @@ async def _prompt(service: Service, request: CompletionRequest, given: _Given, c
     wanted = request.prompt_logprobs
     if echoed is None and wanted is None:
         return _Prompt(token_ids=token_ids, echo=echo)
-    infos = await prompt_infos(
-        service,
-        token_ids,
-        top=max(echoed or 0, wanted or 0),
-        cache_salt=cache_salt,
-        param="logprobs" if wanted is None else "prompt_logprobs",
-    )
+    with service.admission.admit(sequences=1, prompt_tokens=len(token_ids)):
+        infos = await prompt_infos(
+            service,
+            token_ids,
+            top=max(echoed or 0, wanted or 0),
+            cache_salt=cache_salt,
+            param="logprobs" if wanted is None else "prompt_logprobs",
+        )
     return _Prompt(
         token_ids=token_ids,
         echo=echo,

@@ -7,9 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 
+import numpy as np
+
 from sgrt_frontend.backend import Backend
 from sgrt_grammars.constraint import Constraint, Text, Token
 from sgrt_grammars.tools.format import Format
+
+_BLOCK = 8192  # tokens of a prompt that are compared at once
 
 
 class Marks:
@@ -32,12 +36,18 @@ class Marks:
             found.update({token_id: piece for piece, token_id in self._pieces(text) if token_id is not None})
         return found
 
-    def last_position(self, prompt: Sequence[int], mark: str) -> int:
+    def last_position(self, prompt: tuple[int, ...], mark: str) -> int:
         """Where `mark` begins for the last time in a prompt; -1 if it does not occur."""
         wanted = self._backend.encode(mark, special=True)
-        for start in range(len(prompt) - len(wanted), -1, -1):
-            if tuple(prompt[start : start + len(wanted)]) == wanted:
-                return start
+        num_starts = len(prompt) - len(wanted) + 1 if wanted else 0
+        for end in range(num_starts, 0, -_BLOCK):  # from the back, where marks of the last turn are
+            start = max(0, end - _BLOCK)
+            block = np.asarray(prompt[start : end + len(wanted) - 1], dtype=np.int64)
+            found = block[: end - start] == wanted[0]
+            for offset, token_id in enumerate(wanted[1:], start=1):
+                found &= block[offset : offset + end - start] == token_id
+            if found.any():
+                return start + int(np.flatnonzero(found)[-1])
         return -1
 
     def _pieces(self, text: str) -> list[tuple[str, int | None]]:

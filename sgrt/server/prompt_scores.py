@@ -16,18 +16,19 @@ async def prompt_infos(
 ) -> tuple[TokenInfo, ...]:
     """One entry a token, with `top` alternatives each. Nothing precedes the first: its log-probability is NaN.
 
+    The caller holds a place for it.
+
     Raises:
-        ApiError: the server is full, or alternatives are asked for and the backend gives none.
+        ApiError: alternatives are asked for, and the backend gives none.
     """
     if not token_ids:
         return ()
     first = TokenInfo(chosen=TokenLogprob(token_id=token_ids[0], logprob=math.nan))
     if len(token_ids) == 1:
         return (first,)
-    with service.admission.admit(sequences=1, prompt_tokens=len(token_ids)):
-        (score,) = await service.score(
-            token_ids[:1], [token_ids[1:]], top=top, cache_salt=cache_salt, param=param
-        )
+    (score,) = await service.score(
+        token_ids[:1], [token_ids[1:]], top=top, cache_salt=cache_salt, param=param
+    )
     alternatives = score.top or ((),) * len(score.logprobs)
     rest = [
         TokenInfo(chosen=TokenLogprob(token_id=token_id, logprob=logprob), top=best)

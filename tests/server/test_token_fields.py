@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from engine_server import engine_serving
 from scripted_engine import END, saying, tokenizer
-from server_client import Client, events
+from server_client import Client, PieceBackend, events, serving
 
 from sgrt.engine.scripted import continue_with
+from sgrt.server.admission import Admission
+from sgrt.server.config import Limits
+from sgrt_frontend.call import Call, Chunk
+from sgrt_frontend.errors import InvalidRequest, Overloaded
 
 IM_START = 265
 TOOL = {
@@ -121,3 +126,45 @@ def test_cached_tokens_are_told_when_a_parser_ends_the_stream_early() -> None:
         assert streamed[-1]["usage"] == again
         assert metric(client, "sgrt:request_success_total") == 3
         assert metric(client, "sgrt:prompt_tokens_total") == 3 * first["prompt_tokens"]
+
+
+@pytest.mark.parametrize(
+    "failure", [InvalidRequest("late", param="prompt"), Overloaded("full", retry_after_s=1.0)]
+)
+def test_what_is_refused_late_is_refused_with_an_echo_too(failure: Exception) -> None:
+    with serving(PieceBackend(failure=failure)) as client:
+        for prompt in ("hello", ["hello", "you"]):
+            plain = client.complete(prompt=prompt, stream=True)
+            echoed = client.complete(prompt=prompt, stream=True, echo=True, logprobs=0)
+            assert plain.status_code == echoed.status_code >= 400
+    with serving(PieceBackend(), limits=Limits(inflight_sequences=1)) as client:
+        assert client.complete(prompt="hello", n=2, echo=True, stream=True).status_code == 503
+
+
+def test_echoes_come_first() -> None:
+    with serving(PieceBackend(pieces=["a", "b"])) as client:
+        texts: dict[int, str] = {}
+        for item in events(client.complete(prompt=["go ", "on "], n=2, stream=True, echo=True)):
+            choice: Any = item["choices"][0]  # type: ignore[index]  # parsed JSON
+            texts[choice["index"]] = texts.get(choice["index"], "") + choice["text"]
+    assert texts == {0: "go ab", 1: "go ab", 2: "on ab", 3: "on ab"}
+
+
+class Leaving(PieceBackend):
+    """A backend whose server takes nothing new once an answer has begun."""
+
+    admission: Admission
+
+    async def generate(self, call: Call) -> AsyncIterator[Chunk]:
+        self.admission.drain()
+        async for chunk in super().generate(call):
+            yield chunk
+
+
+def test_an_answer_is_not_thrown_away_because_its_prompt_cannot_be_scored_any_more() -> None:
+    with serving(backend := Leaving()) as client:
+        backend.admission = client.app.state.service.admission
+        response = client.chat(prompt_logprobs=0)
+        assert response.status_code == 200
+        assert len(response.json()["prompt_logprobs"]) == response.json()["usage"]["prompt_tokens"]
+        assert client.chat(prompt_logprobs=0).status_code == 503
