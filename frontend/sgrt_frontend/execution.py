@@ -13,7 +13,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.caller import Caller, LiveCaller
 from sgrt_frontend.encoder import Encoder
+from sgrt_frontend.errors import InvalidRequest
 from sgrt_frontend.events import Event
+from sgrt_frontend.frames import EXITS, Exit
 from sgrt_frontend.history import current_history
 from sgrt_frontend.options import RunOptions
 from sgrt_frontend.planning.tainting import tainted
@@ -83,7 +85,7 @@ def run_sync(body: Body, state: State[R]) -> R:
     """Run a sync body in this thread."""
     token = current_history.set(state)
     try:
-        result: R = body.call(state)
+        result: R = _returned(body, body.call(state))
         state._result.succeed(result, None)
         return result
     except BaseException as error:
@@ -97,7 +99,7 @@ async def run_async(body: Body, state: State[R]) -> R:
     """Run an async body in this task."""
     token = current_history.set(state)
     try:
-        result: R = await body.call(state)
+        result: R = _returned(body, await body.call(state))
         state._result.succeed(result, None)
         return result
     except BaseException as error:
@@ -105,6 +107,21 @@ async def run_async(body: Body, state: State[R]) -> R:
         raise
     finally:
         current_history.reset(token)
+
+
+def _returned(body: Body, result: R) -> R:
+    """What a body returned.
+
+    Raises:
+        InvalidRequest: a coroutine, which nobody would await.
+    """
+    if inspect.iscoroutine(result):
+        result.close()
+        raise InvalidRequest(
+            f"{body.name} returned a coroutine, which nobody awaits; make it `async def`, and await in it",
+            param="function",
+        )
+    return result
 
 
 async def execute(run: Run, body: Body, state: State[Any], pool: Executor | None) -> None:
@@ -115,12 +132,15 @@ async def execute(run: Run, body: Body, state: State[Any], pool: Executor | None
     clock = asyncio.timeout(run.options.timeout_s)
     try:
         async with clock:
-            await _body_on_loop(body, state, pool)
+            try:
+                await _body_on_loop(body, state, pool)
+            except EXITS as error:
+                raise Exit(error) from error
             await run.finish()
     except BaseException as error:
         reason = run.overdue(clock, error)
         await run.abort(reason)
-        state._failure = reason or error
+        state._failure = reason or (error.error if isinstance(error, Exit) else error)
         if reason is None:
             raise
         raise reason from error
@@ -163,7 +183,7 @@ def nest(body: Body, parent: State[Any]) -> State[Any]:
     async def beside() -> None:
         try:
             await run_async(body, state)
-        except Exception:  # noqa: BLE001 - kept in the state's result, raised to whoever reads it
+        except (Exception, *EXITS):  # noqa: BLE001 - kept in the state's result, raised to whoever reads it
             return
 
     run.on_loop(lambda: run.spawn(beside(), scope=state._scope, slot=state._result))

@@ -40,6 +40,14 @@ class Expression:
             'f"A {b} " + gen("c")'
         )
 
+    def __str__(self) -> str:
+        """Refuse `"%s" % ...` and `str(...)`, as f-strings; `repr` shows what it is.
+
+        Raises:
+            TypeError: always.
+        """
+        return format(self)
+
 
 class Var(Generic[T_co]):
     """A variable of a state as a typed handle: `s[handle]` waits for its value, of type T.
@@ -53,6 +61,19 @@ class Var(Generic[T_co]):
     def name(self) -> str:
         """The name under which `s["name"]` finds the value."""
         raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        """Refuse to be compared with a value, which a handle never equals.
+
+        Raises:
+            TypeError: `other` is no expression.
+        """
+        if other is None or isinstance(other, Expression):
+            return id(self) == id(other)
+        shown = f"s[{self.name!r}]" if self.name else "s[handle]"
+        raise TypeError(f"a handle is not its value; compare {shown}")
+
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True)

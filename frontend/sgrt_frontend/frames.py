@@ -12,8 +12,20 @@ from sgrt_frontend.source import is_own_code
 _MACHINERY = (*asyncio.__path__, *concurrent.futures.__path__)
 
 
+EXITS = (SystemExit, KeyboardInterrupt)
+"""What ends a process: raised in a task, it would end the loop and with it every other run there."""
+
+
+class Exit(Exception):
+    """Carries one of `EXITS` out of a body and past the loop."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(f"the body ended by {type(error).__name__}: {error}")
+        self.error = error
+
+
 class UserFrames:
-    """A block at the border to user code: a failure leaves it with the frames of user code alone.
+    """A block at the border to user code: a failure leaves it with the frames of user code alone, an exit as itself.
 
     What the runtime did not raise on purpose keeps the frames behind the user's last line: they say where it lies.
     """
@@ -24,6 +36,9 @@ class UserFrames:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, Exit):
+            keep_user_frames(error.error)
+            raise error.error from error.error.__cause__
         if error is not None:
             keep_user_frames(error)
 

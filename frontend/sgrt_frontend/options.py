@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.errors import InvalidRequest
@@ -38,6 +39,21 @@ class RunOptions:
     priority: int = 0
     cache_salt: str = ""
     planned: bool = True
+
+    def __post_init__(self) -> None:
+        timeout = self.timeout_s
+        if timeout is not None and not (isinstance(timeout, Real) and timeout > 0):
+            raise InvalidRequest(
+                f"timeout_s: must be a number of seconds above 0, or None, not {timeout!r}", param="timeout_s"
+            )
+        for name, kind, wanted in (
+            ("priority", Integral, "a whole number"),
+            ("cache_salt", str, "a text"),
+            ("planned", bool, "True or False"),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise InvalidRequest(f"{name}: must be {wanted}, not {value!r}", param=name)
 
 
 _backend: ContextVar[Backend | None] = ContextVar("sgrt_backend", default=None)

@@ -73,6 +73,18 @@ class Program(Generic[P, R_co]):
     def __repr__(self) -> str:
         return f"<program {self._function.__qualname__}>"
 
+    def __reduce__(self) -> str:
+        """A program pickles as the name that its decorator gave it in its module.
+
+        Raises:
+            TypeError: it has settings, a backend or arguments of its own, or belongs to an instance.
+        """
+        if self._options != RunOptions() or self._bound or self._receiver is not None:
+            raise TypeError(
+                f"{self.name}: a program pickles by its name alone; give it its backend, settings and arguments there"
+            )
+        return self._function.__qualname__
+
     def __get__(self, receiver: object, owner: type) -> Program[P, R_co]:
         """A program that is a class's attribute is a method: it takes the instance before the state."""
         if receiver is None:

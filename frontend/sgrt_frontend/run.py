@@ -15,7 +15,7 @@ from sgrt_frontend.chain import Link
 from sgrt_frontend.encoder import Encoder
 from sgrt_frontend.errors import Cancelled, DeadlineExceeded, InvalidRequest, ProgramError, SgrtError
 from sgrt_frontend.events import Event
-from sgrt_frontend.frames import UserFrames
+from sgrt_frontend.frames import EXITS, UserFrames
 from sgrt_frontend.options import RunOptions
 from sgrt_frontend.rope import Rope
 from sgrt_frontend.scope import Scope
@@ -128,7 +128,8 @@ class Run:
         self, work: Coroutine[Any, Any, None], *, scope: Scope, slot: Slot | None = None
     ) -> asyncio.Task[None]:
         """Run work inside a scope. On the loop."""
-        task = self._loop.create_task(work)
+        task = self._loop.create_task(_contained(work, slot))
+        task.add_done_callback(lambda _: work.close())  # a task may be cancelled before it begins
         self._open_tasks.add(task)
         task.add_done_callback(self._open_tasks.discard)
         scope.add(task, slot)
@@ -139,7 +140,7 @@ class Run:
     ) -> None:
         try:
             link.settle(await extend(await before.rope()))
-        except Exception as error:  # noqa: BLE001 - handed on to whoever reads the variable
+        except (Exception, *EXITS) as error:  # noqa: BLE001 - handed on to whoever reads the variable
             self._settle_failure(link, slot, error)
 
     def _settle_failure(self, link: Link, slot: Slot | None, error: BaseException) -> None:
@@ -213,3 +214,11 @@ class Run:
 def _is_wanted(failure: BaseException) -> bool:
     """Whether the program itself cancelled the call."""
     return isinstance(failure, Cancelled) and not failure.by_backend
+
+
+async def _contained(work: Coroutine[Any, Any, None], slot: Slot | None) -> None:
+    try:
+        await work
+    except EXITS as error:
+        if slot is not None:
+            slot.fail(error)

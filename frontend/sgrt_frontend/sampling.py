@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
 from sgrt_frontend.call import SamplingParams
+from sgrt_frontend.errors import InvalidRequest
 
 
 class SamplingOptions(TypedDict, total=False):
@@ -33,8 +34,16 @@ class SamplingOptions(TypedDict, total=False):
 
 
 def as_texts(texts: str | Sequence[str]) -> tuple[str, ...]:
-    """One string or several, as a tuple."""
-    return (texts,) if isinstance(texts, str) else tuple(texts)
+    """One string or several, as a tuple.
+
+    Raises:
+        InvalidRequest: it is neither.
+    """
+    if isinstance(texts, str):
+        return (texts,)
+    if isinstance(texts, Iterable):
+        return tuple(texts)
+    raise InvalidRequest(f"stop: must be a text or several, not {texts!r}", param="stop")
 
 
 def sampling_params(*layers: SamplingOptions, n: int = 1) -> SamplingParams:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, cast, overload
+from typing import Generic, NoReturn, cast, overload
 
 from typing_extensions import TypeVar
 
@@ -64,6 +64,18 @@ class State(Variables, Generic[R_co]):
             for name, slot in self._slots.items()
         ]
         return f"<State {self._path} of {self._run.trace.program}: {', '.join(names) or 'no variables'}>"
+
+    __iter__ = None  # it has variables, not items
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied by `copy`.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            "a state belongs to its run; s.copy() goes on from it, s.save(path) keeps it, sgrt.save_trace its calls"
+        )
 
     # Appending
 
@@ -126,8 +138,8 @@ class State(Variables, Generic[R_co]):
 
         Use it as a context manager to cancel what is still running in the forks at its end.
         """
-        if count < 1:
-            raise InvalidRequest("count: must be at least 1", param="count")
+        if not isinstance(count, int) or count < 1:
+            raise InvalidRequest(f"count: must be a whole number of at least 1, not {count!r}", param="count")
         group = f"{self._path}/f{self._children}"
         self._children += 1
         return Forks(self, [self._child(f"{group}.{index}") for index in range(count)])

@@ -67,6 +67,7 @@ class AsyncStream(Generic[R]):
             )
         while (event := await self._events.get()) is not None:
             yield event
+        self._events.put_nowait(None)  # for whoever iterates again
         with UserFrames():
             await self._task
 
@@ -128,6 +129,7 @@ class Stream(Generic[R]):
             raise InvalidRequest("a stream is used as `with program.stream(...) as events`", param="stream")
         while (event := self._events.get()) is not None:
             yield event
+        self._events.put(None)  # for whoever iterates again
         with UserFrames():
             self._done.result()
 

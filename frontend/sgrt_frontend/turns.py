@@ -36,7 +36,7 @@ class Turns:
         """
         if self.open_role is not None and not self.is_inherited:
             raise InvalidRequest(
-                f"role: a {role.value} turn cannot begin inside the open {self.open_role.value} turn",
+                f"role: the {role.value} turn cannot begin inside the open {self.open_role.value} turn",
                 param="role",
             )
         return Turns(roles=(*self.roles, role), open_role=role, is_closed=False)

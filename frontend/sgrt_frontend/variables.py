@@ -88,6 +88,8 @@ class Variables(History):
                 raise KeyError(f"no variable {variable!r} in this state; it has {known}")
             return slot
         found = self._by_handle.get(id(variable))
+        if found is None and not isinstance(variable, Var):
+            raise KeyError(f"a variable is named by a text or by its handle, not by {variable!r}")
         if found is None:
             raise KeyError(f"the handle of {variable.name or 'a value'!r} was not appended to this state")
         return found[1]
