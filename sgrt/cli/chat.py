@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sgrt.backend.http import HttpBackend
-from sgrt.cli.options import add_context_tokens, add_kv_cache_dtype, add_model, model_of
+from sgrt.cli.options import add_context_tokens, add_device, add_kv_cache_dtype, add_model, model_of
 from sgrt.cli.user_file import read_text
 from sgrt.config import KvCacheDtype
 from sgrt.errors import SgrtError
@@ -51,6 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--max-tokens", type=int, default=512, help="of an answer (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=None, help="CPU threads (default: all cores)")
     add_context_tokens(parser)
+    add_device(parser)
     add_kv_cache_dtype(parser)
 
 
@@ -87,6 +88,7 @@ def _backend(arguments: argparse.Namespace) -> Iterator[Backend]:
     with Engine(
         model_of(arguments),
         threads=arguments.threads,
+        device=arguments.device,
         kv_cache_dtype=kv_cache_dtype,
         context_tokens=arguments.context_tokens,
     ) as engine:
@@ -144,8 +146,7 @@ class Terminal:
             if word.startswith("/"):
                 self._command(word, rest.strip())
             elif line:
-                self._branch.messages.append(Message(role=Role.USER, content=line))
-                self._answer()
+                self._answer([*self._branch.messages, Message(role=Role.USER, content=line)])
         except SgrtError as error:
             self._write(f"! {error}\n")
         return True
@@ -166,16 +167,14 @@ class Terminal:
         else:
             command(rest)
 
-    def _answer(self) -> None:
-        """Stream the answer to the last message; a chat whose answer fails stays as it was before."""
-        messages = self._branch.messages
+    def _answer(self, messages: list[Message]) -> None:
+        """Stream the answer to `messages` and go on from there; a chat whose answer fails stays as it was."""
         try:
             text, finish, seconds = asyncio.run(self._stream(tuple(messages)))
         except (SgrtError, KeyboardInterrupt) as error:
-            del messages[-1]
-            self._write(f"\n! {error or 'interrupted'}; the message was taken back\n")
+            self._write(f"\n! {str(error) or 'interrupted'}; the chat is as it was before\n")
             return
-        messages.append(Message(role=Role.ASSISTANT, content=text))
+        self._branch.messages = [*messages, Message(role=Role.ASSISTANT, content=text)]
         self._write(f"\n{_cost(finish, seconds)}\n")
 
     async def _stream(self, messages: tuple[Message, ...]) -> tuple[str, Finish | None, float]:
@@ -223,11 +222,11 @@ class Terminal:
             messages.pop()
 
     def _again(self, rest: str) -> None:
-        messages = self._branch.messages
+        messages = list(self._branch.messages)
         if messages and messages[-1].role is Role.ASSISTANT:
             messages.pop()
         if messages and messages[-1].role is Role.USER:
-            self._answer()
+            self._answer(messages)
 
     def _set(self, rest: str) -> None:
         name, _, value = rest.partition(" ")

@@ -26,7 +26,6 @@ class Ending:
 
     finish_reason: str
     stop_reason: str | int | None
-    finish: Finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +68,11 @@ def ending_of(finish: Finish, *, has_calls: bool = False, is_cut: bool = False) 
     reason = finish.reason
     if reason in (StopReason.LENGTH, StopReason.CANCELLED, StopReason.DEADLINE):
         word = None if reason is StopReason.LENGTH else reason.value
-        return Ending(finish_reason="length", stop_reason=word, finish=finish)
+        return Ending(finish_reason="length", stop_reason=word)
     if reason is StopReason.BUDGET:
         if is_cut:
-            return Ending(finish_reason="length", stop_reason=None, finish=finish)
+            return Ending(finish_reason="length", stop_reason=None)
         name = "tool_calls" if has_calls else "stop"
-        return Ending(finish_reason=name, stop_reason="budget", finish=finish)
+        return Ending(finish_reason=name, stop_reason="budget")
     stop = finish.stop if reason in (StopReason.STOP_STRING, StopReason.STOP_TOKEN) else None
-    return Ending(finish_reason="tool_calls" if has_calls else "stop", stop_reason=stop, finish=finish)
+    return Ending(finish_reason="tool_calls" if has_calls else "stop", stop_reason=stop)

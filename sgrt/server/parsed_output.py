@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sgrt.server.marks import MarkedText
 from sgrt.server.output import CallDelta, Delta, Ending, ending_of
-from sgrt_frontend.call import Chunk, Finish, StopReason, Usage
+from sgrt_frontend.call import Chunk
 from sgrt_frontend.stop_search import StopSearch
 from sgrt_grammars.tools.events import CallArguments, CallEnd, CallStart, Content, Event, Reasoning
 from sgrt_grammars.tools.parser import OutputParser
@@ -63,13 +63,14 @@ class ParsedReader:
             self._read_part(part, deltas)
             if self._stops.stop is not None:
                 break
-        finish = chunk.finish
         if self._stops.stop is not None:
-            finish = self._stopped(chunk, self._stops.stop)
-        elif finish is not None and (held := self._stops.flush()):
-            deltas.append(Delta(content=held))
-        if finish is not None:
-            deltas.append(Delta(ending=self._ending(finish)))
+            word = "tool_calls" if self._has_calls else "stop"
+            deltas.append(Delta(ending=Ending(finish_reason=word, stop_reason=self._stops.stop)))
+        elif chunk.finish is not None:
+            if held := self._stops.flush():
+                deltas.append(Delta(content=held))
+            is_cut = self._closes_calls_only and self._is_in_text
+            deltas.append(Delta(ending=ending_of(chunk.finish, has_calls=self._has_calls, is_cut=is_cut)))
         return _with_tokens(deltas, chunk)
 
     def _parts(self, chunk: Chunk) -> list[Chunk]:
@@ -121,20 +122,9 @@ class ParsedReader:
         elif isinstance(event, CallEnd):
             self._num_done += 1
 
-    def _stopped(self, chunk: Chunk, stop: str) -> Finish:
-        if chunk.finish is not None:
-            return replace(chunk.finish, reason=StopReason.STOP_STRING, stop=stop)
-        return Finish(reason=StopReason.STOP_STRING, usage=_unknown_usage(self._num_tokens), stop=stop)
-
-    def _ending(self, finish: Finish) -> Ending:
-        is_cut = self._closes_calls_only and self._is_in_text
-        has_calls = self._num_done > 0 and not self._is_named
-        return ending_of(finish, has_calls=has_calls, is_cut=is_cut)
-
-
-def _unknown_usage(output_tokens: int) -> Usage:
-    """Counts of an output that was ended here: those of the prompt are filled in by whoever knows them."""
-    return Usage(prompt_tokens=0, cached_tokens=0, output_tokens=output_tokens)
+    @property
+    def _has_calls(self) -> bool:
+        return self._num_done > 0 and not self._is_named
 
 
 def _with_tokens(deltas: list[Delta], chunk: Chunk) -> list[Delta]:

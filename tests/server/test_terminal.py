@@ -96,10 +96,26 @@ def test_a_message_that_cannot_be_answered_is_taken_back() -> None:
     backend = PieceBackend(failure=InvalidRequest("no", param="x"))
     terminal = Terminal(backend, paper.write)
     terminal.take("one")
-    assert "taken back" in paper.taken()
+    assert "as it was before" in paper.taken()
     backend.failure = None
     terminal.take("two")
     assert b"one" not in bytes(backend.calls[-1].prompt)
+
+
+def test_an_answer_that_is_asked_for_again_and_fails_leaves_question_and_answer() -> None:
+    paper = Paper()
+    backend = PieceBackend(pieces=["first"])
+    terminal = Terminal(backend, paper.write)
+    terminal.take("one")
+    for failure in (InvalidRequest("no", param="x"), KeyboardInterrupt()):
+        backend.failure = failure  # type: ignore[assignment]  # an interrupt is one too
+        terminal.take("/again")
+        assert "as it was before" in paper.taken()
+    backend.failure = None
+    terminal.take("two")
+    assert bytes(backend.calls[-1].prompt) == b"<user>one\n<assistant>first\n<user>two\n<assistant>"
+    terminal.take("/again")
+    assert bytes(backend.calls[-1].prompt) == b"<user>one\n<assistant>first\n<user>two\n<assistant>"
 
 
 def test_chat_talks_to_a_server(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
