@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import random
 import time
 from dataclasses import asdict, dataclass, field, replace
@@ -235,10 +236,10 @@ def percentiles(values: list[float]) -> dict[str, float]:
         return {}
     ordered = sorted(values)
 
-    def rank(share: float) -> float:
-        return ordered[min(len(ordered) - 1, max(0, round(share * len(ordered) + 0.5) - 1))]
+    def rank(percent: int) -> float:
+        return ordered[math.ceil(percent * len(ordered) / 100) - 1]
 
-    return {"p50": rank(0.5), "p90": rank(0.9), "p99": rank(0.99), "max": ordered[-1]}
+    return {"p50": rank(50), "p90": rank(90), "p99": rank(99), "max": ordered[-1]}
 
 
 async def _measure(
