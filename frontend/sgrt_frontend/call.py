@@ -319,10 +319,14 @@ class Score:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a backend runs: model name, context length in tokens, end tokens, whether it has a chat template."""
+    """What a backend runs: model name, context length in tokens, end tokens, whether it has a chat template.
+
+    Where `is_remote`, encoding and decoding take a journey each, which an event loop must not wait for.
+    """
 
     model: str
     context_tokens: int
     vocabulary_tokens: int
     end_token_ids: tuple[int, ...]
     has_chat_template: bool
+    is_remote: bool = field(default=False, compare=False)

@@ -78,7 +78,7 @@ class _Search:
     sizes: list[int]  # bytes of each choice alone
     end_token_ids: Tokens  # () when the choice's own end is enough, or a terminator follows
     spelling: Spelling
-    encode: Callable[[str], Tokens] | None
+    encode: Callable[[str], Awaitable[Tokens]] | None
     score: ScoreTokens
     weights: list[float] = field(default_factory=list)
     best: list[tuple[Tokens, float] | None] = field(default_factory=list)
@@ -143,6 +143,9 @@ class _Search:
     async def _open(self, node: _Node) -> None:
         rows: dict[Tokens, _Row] = {}
         for choice in node.alive:
+            if (choice, node.size) not in self.usual:
+                self.usual[choice, node.size] = await self._spelled(choice, node.size)
+        for choice in node.alive:
             self._lay_out(node, choice, rows)
         texts = [
             (*tokens, token)
@@ -160,7 +163,7 @@ class _Search:
     def _lay_out(self, node: _Node, choice: int, rows: dict[Tokens, _Row]) -> None:
         """The rows on the way from a node along the usual spelling of a choice."""
         tokens, size = node.tokens, node.size
-        for token in self._usual(choice, size) if self._looks_ahead(node) else ():
+        for token in self.usual[choice, size] if self._looks_ahead(node) else ():
             if tokens not in rows:
                 rows[tokens] = self._row(node, choice, size)
             tokens, size = (*tokens, token), size + len(self.spelling.bytes_of((token,)))
@@ -187,19 +190,12 @@ class _Search:
         whole = [other for other in alive if size == len(self.targets[other])] if self.end_token_ids else []
         return _Row(size=size, alive=alive, nexts=self._next_tokens(alive, size), whole=whole)
 
-    def _usual(self, choice: int, size: int) -> Tokens:
+    async def _spelled(self, choice: int, size: int) -> Tokens:
         """The tokens in which what is left of a choice is usually spelled."""
-        key = (choice, size)
-        found = self.usual.get(key)
-        if found is None:
-            found = self.usual[key] = self._spelled(choice, size)
-        return found
-
-    def _spelled(self, choice: int, size: int) -> Tokens:
         rest = self.targets[choice][size:]
         if self.encode is not None:
             try:
-                tokens = self.encode(rest.decode())
+                tokens = await self.encode(rest.decode())
             except UnicodeDecodeError:  # inside a character
                 tokens = ()
             if self.spelling.bytes_of(tokens) == rest:
@@ -274,7 +270,7 @@ class _Search:
         self, node: _Node, choice: int, rows: Mapping[Tokens, _Row], logprobs: Mapping[Tokens, float]
     ) -> None:
         """Remember how likely the rest of a choice was, from each place on its usual spelling."""
-        usual = self._usual(choice, node.size)
+        usual = self.usual[choice, node.size]
         total = logprobs.get(node.tokens + usual)
         if total is None or math.isinf(total):
             return
@@ -313,7 +309,7 @@ async def weigh(
     spelling: Spelling,
     score: ScoreTokens,
     max_unexplored: float,
-    encode: Callable[[str], Tokens] | None = None,
+    encode: Callable[[str], Awaitable[Tokens]] | None = None,
 ) -> ChoiceWeights:
     """The weight of each choice after `prefix`.
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from typing_extensions import ParamSpec
 
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.chain import Piece
 from sgrt_frontend.memo import RememberingBackend
 from sgrt_frontend.rope import PieceKind, Rope
 from sgrt_frontend.template import TurnMarks
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Encoder:
@@ -19,6 +26,13 @@ class Encoder:
         self.marks = TurnMarks(self.backend)
         self.begin_tokens = self.backend.begin_tokens()
         self.end_token_ids = frozenset(backend.describe().end_token_ids)
+        self._is_remote = backend.describe().is_remote
+
+    async def beside_loop(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Do what asks the backend to encode or decode: on a thread where it is far away, so that streams go on."""
+        if self._is_remote:
+            return await asyncio.to_thread(work, *args, **kwargs)
+        return work(*args, **kwargs)
 
     def encode(self, text: str, *, is_special: bool = False, is_start: bool = False) -> tuple[int, ...]:
         """Token ids of a constant; `is_start` if it opens the prompt."""

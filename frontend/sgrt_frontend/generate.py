@@ -52,9 +52,11 @@ class Generation:
 
     async def extend(self, before: Rope) -> Rope:
         """Run the call after `before`, set the variable, return the rope to go on with."""
-        before, healed = _heal(before, self.run.encoder) if self.gen.heal else (before, "")
-        before = self.run.encoder.begun(before)
-        call = self._call(before, healed)
+        encoder = self.run.encoder
+        before, healed = await encoder.beside_loop(_heal, before, encoder) if self.gen.heal else (before, "")
+        before = encoder.begun(before)
+        own = await encoder.beside_loop(self._marked_stops) if self.gen.stop_marks else self.gen.sampling
+        call = self._call(before, healed, own)
         total = NOTHING_USED
         seconds = 0.0
         refusal: Exception | None = None
@@ -66,7 +68,7 @@ class Generation:
             value, refusal = self._value(generated, healed)
             if refusal is None:
                 meta = Meta(usage=total, samples=generated.samples, attempts=attempt + 1, seconds=seconds)
-                return self._finished(before, value, meta)
+                return await self._finished(before, value, meta)
         assert refusal is not None, "at least one attempt was made"
         raise refusal
 
@@ -93,10 +95,11 @@ class Generation:
             now_s=self.run.trace.now(),
         )
 
-    def _finished(self, before: Rope, value: object, meta: Meta) -> Rope:
+    async def _finished(self, before: Rope, value: object, meta: Meta) -> Rope:
         first = meta.samples[0]
         text = self.gen.shape.visible(first.text)
-        tokens = kept_tokens(first, self.run.encoder, visible=text)
+        encoder = self.run.encoder
+        tokens = await encoder.beside_loop(kept_tokens, first, encoder, visible=text)
         place = self.place
         after = before.extend(tokens, text, turn=place.turn, role=place.role, kind=PieceKind.GENERATED)
         self.run.add_usage(meta.usage)
@@ -106,13 +109,13 @@ class Generation:
             self.run.listener(done)
         return after
 
-    def _call(self, before: Rope, healed: str) -> Call:
+    def _call(self, before: Rope, healed: str, own: SamplingOptions) -> Call:
         options = self.run.options
         constraint = self.gen.shape.constraint
         if healed:
             constraint = Sequence(parts=(Text(text=healed), constraint or AnyText()))
         defaults = options.sampling if constraint is None else _without_stops(options.sampling)
-        sampling = sampling_params(defaults, self._marked_stops(), n=max(1, self.gen.samples))
+        sampling = sampling_params(defaults, own, n=max(1, self.gen.samples))
         if self.gen.attempts > 1 and sampling.temperature == 0:
             raise InvalidRequest(
                 "temperature: until(...) draws again, but at temperature 0 every attempt is the same; set one above 0",

@@ -47,9 +47,10 @@ class LoopThread:
 
 
 async def _wind_down() -> None:
-    """Cancel every other task of the loop, wait until they are gone, close generators left open."""
+    """Cancel every other task of the loop, wait until they are gone, close generators left open, end its threads."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.get_running_loop().shutdown_asyncgens()
+    await asyncio.get_running_loop().shutdown_default_executor()

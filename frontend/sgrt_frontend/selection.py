@@ -146,6 +146,7 @@ class Selection:
 
     async def _decide(self, call: Call, score: ScoreTokens) -> tuple[Generated, Meta]:
         encoder = self.run.encoder
+        await encoder.beside_loop(self._look_up)
         ends = () if self._is_open_ended else tuple(sorted(encoder.end_token_ids))
         terminator = self.select.terminator
         if self.select.all_spellings:
@@ -157,7 +158,7 @@ class Selection:
                 spelling=encoder.backend.spelling(),
                 score=score,
                 max_unexplored=self.select.max_unexplored,
-                encode=encoder.encode,
+                encode=lambda text: encoder.beside_loop(encoder.encode, text),
             )
         else:
             spelled = {choice: encoder.encode(choice + terminator) for choice in self.select.choices}
@@ -173,6 +174,14 @@ class Selection:
         )
         meta = Meta(usage=usage, samples=(sample,), probabilities=shares, unexplored=found.unexplored)
         return Generated(samples=(sample,), seconds=0.0), meta
+
+    def _look_up(self) -> None:
+        """Have the encoder remember what the decision asks for first."""
+        for choice in self.select.choices:
+            self.run.encoder.encode(choice)
+            self.run.encoder.encode(choice + self.select.terminator)
+        if self.select.all_spellings:
+            self.run.encoder.backend.spelling()
 
     def _tokens(self, chosen: str, found: ChoiceWeights) -> tuple[int, ...]:
         """The likeliest spelling; with a terminator, tokens may run past the choice, so it is encoded."""

@@ -43,7 +43,7 @@ class Step:
         pieces = self.pieces
 
         async def extend(before: Rope) -> Rope:
-            rope = run.encoder.extend(before, pieces)
+            rope = await run.encoder.beside_loop(run.encoder.extend, before, pieces)
             return rope if answer is None else await answer(rope)
 
         return extend

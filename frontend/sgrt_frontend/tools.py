@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 from collections.abc import Iterable, Iterator
@@ -38,6 +39,9 @@ class ToolCall(BaseModel):
 class Tool:
     """One function. Its docstring describes it to the model, its signature gives the arguments' schema.
 
+    An ordinary function runs on a thread, with the context variables of whoever calls it: the program's other branches
+    go on meanwhile.
+
     Raises:
         InvalidRequest: a parameter has no type, or takes any number of values.
     """
@@ -58,7 +62,9 @@ class Tool:
     async def run(self, arguments: BaseModel) -> object:
         """Call the function."""
         values = {name: getattr(arguments, name) for name in type(arguments).model_fields}
-        result = self.function(**values)
+        if inspect.iscoroutinefunction(self.function):
+            return await self.function(**values)
+        result = await asyncio.to_thread(self.function, **values)
         return await result if inspect.isawaitable(result) else result
 
 

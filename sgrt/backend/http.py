@@ -213,7 +213,8 @@ async def _chunks(response: httpx.Response) -> AsyncIterator[Chunk]:
 
 
 def _described(value: Mapping[str, Any]) -> tuple[Description, tuple[int, ...]]:
-    return description_from_json(value), tuple(map(int, value["begin_tokens"]))
+    description = replace(description_from_json(value), is_remote=True)
+    return description, tuple(map(int, value["begin_tokens"]))
 
 
 def _spelling(value: Mapping[str, Any]) -> Spelling:
