@@ -31,7 +31,8 @@ class EngineConfig:
     `num_pages` is the size of the KV pool; by default it takes `memory_fraction` of the memory that is
     available. `step_tokens` is the most one forward pass computes; longer prompts are
     computed in chunks that end at page borders. `aging_s` is the waiting time that counts as one level of
-    priority. `template_limit_s` has chat templates rendered in a process of their own, which is ended when one takes
+    priority. With `batch_invariant` a GPU cuts its sums alike whatever else it computes, which takes longer; a CPU
+    always does. `template_limit_s` has chat templates rendered in a process of their own, which is ended when one takes
     more seconds of processor time. `verbose` says on stderr, in one line, what was loaded and which sizes were
     chosen. `checks_integrity` verifies every count after every step (slow; for tests).
 
@@ -53,6 +54,7 @@ class EngineConfig:
     max_draft_tokens: int = 32
     prefix_caching: bool = True
     aging_s: float = 10.0
+    batch_invariant: bool = False
     seed: int | None = None
     template_limit_s: float | None = None
     verbose: bool = True
@@ -105,6 +107,7 @@ class EngineSettings(TypedDict, total=False):
     max_draft_tokens: int
     prefix_caching: bool
     aging_s: float
+    batch_invariant: bool
     seed: int | None
     template_limit_s: float | None
     verbose: bool
@@ -174,7 +177,7 @@ def resolve_limits(
 
     With `tail_bytes_per_token` full pages are sealed, and exact pages of that size lie beside them.
     The pool takes the asked fraction of `available_bytes`, but not more than every running request
-    could use, nor more than 131 072 tokens unless `num_pages` asks for it.
+    could use, nor, on a CPU, more than 131 072 tokens unless `num_pages` asks for it.
 
     Raises:
         InvalidRequest: the context is longer than the model's, or not even one page fits the memory.
@@ -195,8 +198,9 @@ def resolve_limits(
         )
         affordable = max(0, budget) // bytes_per_token
         context_pages = -(-context // config.page_tokens)
-        largest = max(_LARGEST_DEFAULT_POOL_TOKENS // config.page_tokens, context_pages)
-        pages = min(affordable // config.page_tokens, config.max_running * context_pages, largest)
+        pages = min(affordable // config.page_tokens, config.max_running * context_pages)
+        if config.device == "cpu":
+            pages = min(pages, max(_LARGEST_DEFAULT_POOL_TOKENS // config.page_tokens, context_pages))
         _require(
             pages >= 1,
             "memory_fraction",

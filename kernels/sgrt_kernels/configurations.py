@@ -103,8 +103,12 @@ def _config_of_heads(arch: int, head_dim: int, *, is_sealed: bool) -> AttentionC
             extend_tokens=32,
             extend_warps=8,
         )
-    if arch < 90 and is_sealed:
+    if is_sealed and arch < 90:
         return AttentionConfig(extend_rows=64, extend_tokens=32, extend_warps=4)
+    if is_sealed and arch >= 100 and head_dim <= 64:
+        return AttentionConfig(
+            extend_rows=64, extend_warps=4
+        )  # eight warps would have 128 registers a thread
     return AttentionConfig()
 
 

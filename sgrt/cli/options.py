@@ -11,6 +11,13 @@ DEFAULT_MODEL = "smollm2"
 _MODEL_HELP = f"a pulled name, a .gguf file, a model folder or a hub id (default: {DEFAULT_MODEL})"
 
 
+def add_device(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Declare `--device`."""
+    parser.add_argument(
+        "--device", default="cpu", help="cpu, cuda, or one GPU of several: cuda:1 (default: %(default)s)"
+    )
+
+
 def add_kv_cache_dtype(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """Declare `--kv-cache-dtype`."""
     parser.add_argument(

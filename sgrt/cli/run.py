@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from sgrt.cli.options import add_context_tokens, add_kv_cache_dtype, add_model, model_of
+from sgrt.cli.options import add_context_tokens, add_device, add_kv_cache_dtype, add_model, model_of
 from sgrt.cli.user_file import read_text
 from sgrt.config import ComputeMode, KvCacheDtype
 from sgrt.engine.engine import Engine
@@ -39,6 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="float32 is exact and slow (default: %(default)s)",
     )
     add_context_tokens(parser)
+    add_device(parser)
     add_kv_cache_dtype(parser)
     parser.add_argument("--verbose", action="store_true", help="say what was loaded, and what the call cost")
     shape = parser.add_mutually_exclusive_group()
@@ -62,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     with Engine(
         model_of(arguments),
         compute=compute,
+        device=arguments.device,
         kv_cache_dtype=kv_cache_dtype,
         context_tokens=arguments.context_tokens,
         threads=arguments.threads,

@@ -7,7 +7,7 @@ import os
 from contextlib import ExitStack
 from dataclasses import replace
 
-from sgrt.cli.options import add_context_tokens, add_kv_cache_dtype, add_model, model_of
+from sgrt.cli.options import add_context_tokens, add_device, add_kv_cache_dtype, add_model, model_of
 from sgrt.config import ComputeMode, EngineSettings, KvCacheDtype
 from sgrt.engine.engine import Engine
 from sgrt.errors import InvalidRequest
@@ -97,6 +97,7 @@ def engine_settings(arguments: argparse.Namespace) -> EngineSettings:
         "memory_fraction": arguments.memory_fraction,
         "max_running": arguments.max_running,
         "step_tokens": arguments.step_tokens,
+        "batch_invariant": arguments.batch_invariant,
         "prefix_caching": not arguments.no_prefix_caching,
         "template_limit_s": arguments.template_limit_s,
         "verbose": True,
@@ -160,7 +161,7 @@ def _add_limit_options(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_engine_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--device", default="cpu", help="cpu or cuda (default: %(default)s)")
+    add_device(group)
     group.add_argument("--threads", type=int, default=None, help="CPU threads (default: all cores)")
     group.add_argument(
         "--compute", choices=("auto", "float32"), default="auto", help="float32 is exact and slow"
@@ -172,6 +173,11 @@ def _add_engine_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--memory-fraction", type=float, default=0.4, help="of what is free (default: %(default)s)"
+    )
+    group.add_argument(
+        "--batch-invariant",
+        action="store_true",
+        help="on a GPU, outputs that do not depend on what else is computed, to the last bit; slower",
     )
     group.add_argument(
         "--max-running", type=int, default=64, help="outputs computed together (default: %(default)s)"

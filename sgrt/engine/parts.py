@@ -27,7 +27,6 @@ from sgrt.tokenizer.chat_template import ChatTemplate
 from sgrt.tokenizer.template_process import TemplateProcess
 from sgrt.tokenizer.tokenizer import Tokenizer
 from sgrt_kernels.device import (
-    GraphCapture,
     UnsupportedDeviceError,
     free_gpu_bytes,
     gpu_properties,
@@ -105,7 +104,7 @@ def load_parts(config: EngineConfig) -> EngineParts:
     )
     return EngineParts(
         name=checkpoint.name,
-        runner=_runner(model, pool, tokenizer, limits),
+        runner=_runner(model, pool, tokenizer, limits, config),
         limits=limits,
         tokenizer=tokenizer,
         template=template,
@@ -129,17 +128,12 @@ def sampled_tokens(tokenizer: Tokenizer, vocabulary_tokens: int) -> int:
     return min(last + 1, vocabulary_tokens)
 
 
-def _runner(model: Model, pool: KVPool, tokenizer: Tokenizer, limits: Limits) -> Runner:
-    if isinstance(model, NativeDecoder):
-        return NativeRunner(model, pool, sampled_tokens=sampled_tokens(tokenizer, model.config.vocabulary))
-    return model_runner(model, pool, limits, graph_capture(pool.device))
-
-
-def model_runner(model: Model, pool: KVPool, limits: Limits, capture: GraphCapture | None) -> ModelRunner:
-    """The runner of `model` over `pool`; with a `capture` steps that only decode are recorded and replayed."""
+def _runner(model: Model, pool: KVPool, tokenizer: Tokenizer, limits: Limits, config: EngineConfig) -> Runner:
     vocabulary_tokens = model.config.vocabulary
+    if isinstance(model, NativeDecoder):
+        return NativeRunner(model, pool, sampled_tokens=sampled_tokens(tokenizer, vocabulary_tokens))
     graphs = None
-    if capture is not None:
+    if (capture := graph_capture(pool.device)) is not None:
         graphs = DecodeGraphs(
             model,
             pool,
@@ -147,8 +141,15 @@ def model_runner(model: Model, pool: KVPool, limits: Limits, capture: GraphCaptu
             vocabulary_tokens=vocabulary_tokens,
             max_sequences=limits.max_running,
             max_context_tokens=limits.context_tokens,
+            is_batch_invariant=config.batch_invariant,
         )
-    return ModelRunner(model, pool, vocabulary_tokens=vocabulary_tokens, graphs=graphs)
+    return ModelRunner(
+        model,
+        pool,
+        vocabulary_tokens=vocabulary_tokens,
+        graphs=graphs,
+        is_batch_invariant=config.batch_invariant,
+    )
 
 
 def available_bytes(device: torch.device) -> int:

@@ -30,6 +30,7 @@ def test_the_pool_takes_its_share_of_the_memory_and_no_more_than_is_of_use() -> 
         0.4 * (1 << 30) / 23_040, abs=32
     )
     assert limits(EngineConfig()).pool_tokens == 131_072
+    assert limits(EngineConfig(device="cuda")).pool_tokens == 0.4 * (1 << 34) // 23_040 // 32 * 32
     assert limits(EngineConfig(context_tokens=64, max_running=2)).pool_tokens == 128
     assert limits(EngineConfig(num_pages=7)).pool_tokens == 7 * 32
 
