@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -43,6 +44,22 @@ def mixed(s: sgrt.State, question: str) -> tuple[int, str]:
     forks[0] += sgrt.assistant(sgrt.select("kind", ["warm", "cold"]))
     forks[1] += sgrt.assistant(sgrt.gen("code", regex="[A-C]{2}-[0-9]{2}"))
     return number, f"{forks[0]['kind']} {forks[1]['code']}"
+
+
+QUICK = (
+    "batch_evaluation chat few_shot_classification json_extraction judge multi_document_qa skeleton_of_thought streaming "
+    "tree_of_thought typed_pipeline"
+)
+
+
+@pytest.mark.parametrize("name", QUICK.split())
+def test_quick_examples_run_on_the_model(
+    name: str, engine: sgrt.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
+    importlib.import_module(name).main(engine)
+    assert engine.counters.preemptions == 0
+    engine.check_integrity()
 
 
 @pytest.mark.parametrize(
