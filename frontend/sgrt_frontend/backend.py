@@ -61,6 +61,7 @@ class Backend(Protocol):
     ) -> list[Score]:
         """Log-probabilities of each continuation after `prefix`, which is computed once.
 
+        The prefix has a token at least. No continuations have no scores, and an empty one has no log-probabilities.
         `cache_salt` and `plan` are as in a `Call`.
         """
         ...

@@ -31,7 +31,7 @@ class Scoring:
 
     async def extend(self, rope: Rope) -> Rope:
         """Score, set the variable; the rope stays as it is."""
-        task = self.split(rope)
+        task = await self.run.encoder.beside_loop(self.split, rope)
         trace = self.run.trace
         started = trace.now()
         outlook = self.run.outlook

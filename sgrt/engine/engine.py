@@ -268,8 +268,10 @@ class Engine:
     ) -> list[Score]:
         """Log-probabilities of each continuation after `prefix`; beginnings they have in common are computed once.
 
+        No continuations have no scores, and an empty one has no log-probabilities.
+
         Raises:
-            InvalidRequest: the prefix is empty, or the lengths exceed the context.
+            InvalidRequest: the prefix is empty, a token id is unknown, or the lengths exceed the context.
         """
         return await self.score_alternatives(prefix, continuations, top=0, cache_salt=cache_salt, plan=plan)
 
@@ -283,6 +285,7 @@ class Engine:
         plan: CallPlan | None = None,
     ) -> list[Score]:
         """As `score`, with the `top` best tokens at each place. `cache_salt` parts the cache, as in a call."""
+        self._intake.check_scores(prefix, continuations)
         tree = ScoreTree(continuations)
         job, mailbox = self._submit_scores(prefix, tree, top=top, cache_salt=cache_salt, plan=plan)
         try:
@@ -294,6 +297,7 @@ class Engine:
         self, prefix: Sequence[int], continuations: Sequence[Sequence[int]], *, top: int = 0
     ) -> list[Score]:
         """As `score`, for ordinary code; with the `top` best tokens at each place."""
+        self._intake.check_scores(prefix, continuations)
         tree = ScoreTree(continuations)
         job, mailbox = self._submit_scores(prefix, tree, top=top)
         try:
@@ -302,7 +306,11 @@ class Engine:
             self._loop.cancel(job)
 
     async def prompt_logprobs(self, tokens: Sequence[int]) -> Score:
-        """Log-probabilities of the tokens of a prompt, all but the first, each given those before it."""
+        """Log-probabilities of the tokens of a prompt, all but the first, each given those before it.
+
+        Raises:
+            InvalidRequest: the prompt is empty or too long, or a token id is unknown.
+        """
         (score,) = await self.score(tokens[:1], [tokens[1:]])
         return score
 

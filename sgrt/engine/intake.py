@@ -59,6 +59,21 @@ class Intake:
             plan=call.plan if self.shares_prefixes else None,
         )
 
+    def check_scores(self, prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> None:
+        """Refuse scores that are wrong as asked for, whether there is anything to compute or not.
+
+        Raises:
+            InvalidRequest: the prefix is empty, or something is no token id of this vocabulary.
+        """
+        if not prefix:
+            raise InvalidRequest(
+                "prefix: is empty, and the first token of a text has no distribution; start with begin_tokens()",
+                param="prefix",
+            )
+        self._check_ids(prefix, "prefix")
+        for tokens in continuations:
+            self._check_ids(tokens, "continuations")
+
     def score_request(
         self,
         prefix: Sequence[int],
@@ -75,24 +90,12 @@ class Intake:
 
         It is one of `plan_parts` that stand for a call.
 
+        The tokens have passed `check_scores`.
+
         Raises:
             ContextOverflow: both together do not fit the context or the pool.
-            InvalidRequest: the prefix is empty, or a token id is unknown.
         """
-        if not prefix:
-            raise InvalidRequest(
-                "prefix: is empty, and the first token of a text has no distribution; start with begin_tokens()",
-                param="prefix",
-            )
         prompt = (*prefix, *path.tokens)
-        scored = [token for row in path.targets for token in row]
-        for kind in {*map(type, prompt), *map(type, scored)}:
-            if not issubclass(kind, Integral):
-                raise InvalidRequest(
-                    f"continuations: must hold token ids only, not {kind.__name__}", param="continuations"
-                )
-        self._check_tokens(prompt, "continuations")
-        self._check_tokens(scored, "continuations")
         self._check_room(len(prompt) + 1, 0)
         return Request(
             id=id,
@@ -111,6 +114,13 @@ class Intake:
 
     def _salt(self, cache_salt: str, id: int) -> str:
         return cache_salt if self.shares_prefixes else f"{cache_salt}\0{id}"
+
+    def _check_ids(self, tokens: Sequence[int], param: str) -> None:
+        for kind in set(map(type, tokens)):
+            if not issubclass(kind, Integral):
+                raise InvalidRequest(f"{param}: must hold token ids only, not {kind.__name__}", param=param)
+        if tokens:
+            self._check_tokens(tokens, param)
 
     def _check_tokens(self, tokens: Sequence[int], param: str) -> None:
         if not tokens:

@@ -213,6 +213,40 @@ def test_wrong_calls_are_refused_and_name_the_parameter(asked: Call, param: str)
     assert refused.value.param == param
 
 
+NO_TOKEN = (PADDING, -1, 10**9, 1.0, "a")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "continuations"),
+    [
+        ((), []),
+        ((), [()]),
+        ((), [(66,)]),
+        *(((token,), []) for token in NO_TOKEN),
+        *(((token,), [()]) for token in NO_TOKEN),
+        *((HELLO, [(66,), (), (66, token)]) for token in NO_TOKEN),
+    ],
+)
+def test_scores_that_are_wrong_as_asked_are_refused_even_where_nothing_is_computed(
+    prefix: tuple[int, ...], continuations: list[tuple[int, ...]]
+) -> None:
+    with scripted_engine(endless) as engine:
+        with pytest.raises(InvalidRequest):
+            engine.score_blocking(prefix, continuations)
+        with pytest.raises(InvalidRequest):
+            asyncio.run(engine.score(prefix, continuations))
+        if len(prefix) <= 1:
+            with pytest.raises(InvalidRequest):
+                asyncio.run(engine.prompt_logprobs(prefix))
+        assert engine.is_healthy()
+
+
+def test_no_continuations_have_no_scores() -> None:
+    with scripted_engine(endless) as engine:
+        assert engine.score_blocking(HELLO, []) == []
+        assert [score.logprobs for score in asyncio.run(engine.score(HELLO, [()]))] == [()]
+
+
 def test_scores_of_no_tokens_are_refused() -> None:
     with scripted_engine(endless) as engine:
         with pytest.raises(InvalidRequest, match="outside the vocabulary"):

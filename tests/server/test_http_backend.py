@@ -283,3 +283,9 @@ def test_wrong_hints_say_where(value: dict[str, object], param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         plan_from_json(value)
     assert caught.value.param == param
+
+
+def test_scores_of_nothing_are_nothing_on_both_sides(served: tuple[PieceBackend, HttpBackend]) -> None:
+    _, remote = served
+    assert asyncio.run(remote.score((1,), [])) == []
+    assert [score.logprobs for score in asyncio.run(remote.score((1,), [()]))] == [()]

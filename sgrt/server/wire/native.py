@@ -34,7 +34,7 @@ class ScoreRequest(StrictWire):
     """Log-probabilities of continuations after one prefix, with the `top` best tokens at each place."""
 
     prefix: TokenIds
-    continuations: Annotated[list[TokenIds], Field(min_length=1)]
+    continuations: list[TokenIds]
     top: Annotated[int | None, Field(ge=0)] = None
     plan: JsonObject | None = None
     cache_salt: Annotated[str | None, Field(max_length=128)] = None
