@@ -14,7 +14,8 @@ from sgrt_kernels.activation import Activation
 from sgrt_kernels.layout import PageShape, exact_layer, sealed_pages
 from sgrt_kernels.ops.gated_activation import reference as gate_reference
 from sgrt_kernels.ops.masked_sample import reference as sample_reference
-from sgrt_kernels.ops.masked_sample.rows import SamplingRows
+from sgrt_kernels.ops.masked_sample.rows import LogitBias, SamplingRows, TokenHistory
+from sgrt_kernels.ops.page_copy import reference as copy_reference
 from sgrt_kernels.ops.page_seal import reference as seal_reference
 from sgrt_kernels.ops.rms_norm import reference as norm_reference
 from sgrt_kernels.ops.rope import reference as rope_reference
@@ -54,7 +55,20 @@ def check_attention(bench: Bench) -> dict[str, object]:
             errors[f"{name} {shape}"] = error
             bench.check(f"{name} {shape}", error, limit)
     errors["tree"] = _check_tree(bench)
+    for shape in bench.pick(REAL_SHAPES[:3], DRY_SHAPES[:2]):
+        _check_mixed(bench, shape)
     return errors
+
+
+def _check_mixed(bench: Bench, shape: Shape) -> None:
+    """Single rows before chunks are decoded, and with a fixed cut their bits are those they have alone."""
+    lengths, chunks = bench.pick(([4000, 37, 1, 900], [1, 1, 1, 200]), ([70, 1, 33], [1, 1, 20]))
+    contexts = make_contexts(bench, shape, lengths, chunks)
+    singles = chunks.count(1)
+    result = contexts.attend(bench, num_single=singles, is_batch_invariant=True)
+    bench.check(f"mixed {shape}", relative_error(result, contexts.expected()), LIMITS[BF16])
+    alone = contexts.first().attend(bench, is_batch_invariant=True)
+    assert torch.equal(alone, result[:1]), f"{shape}: other bits in another batch"
 
 
 def _check_tree(bench: Bench) -> float:
@@ -97,8 +111,57 @@ def check_rows(bench: Bench) -> dict[str, object]:
     errors["rope"] = relative_error(rotated, rope_reference.apply_rope(heads.double(), cos, sin))
     for name, error in errors.items():
         bench.check(name, float(str(error)), LIMITS[BF16])
+    _check_quantized_norm(bench, x, weight, residual)
+    _check_rotated_writes(bench)
     _check_pages(bench)
+    _check_moves(bench)
     return errors
+
+
+def _check_quantized_norm(bench: Bench, x: Tensor, weight: Tensor, residual: Tensor) -> None:
+    """Float8 has three bits of fraction: an element is off by a sixteenth at most, by less on the whole."""
+    rows, scales, _ = bench.kernels("rms_norm").rms_norm_quantized(x, weight, 1e-5, residual)
+    expected = norm_reference.rms_norm((x + residual).double(), weight.double(), 1e-5)
+    assert isinstance(expected, Tensor)
+    bench.check("rms_norm to float8", relative_error(rows.double() * scales[:, None], expected), 4e-2)
+
+
+def _check_rotated_writes(bench: Bench) -> None:
+    """Keys as wide as a model's, cut from a wider product, rotated on their way into pages."""
+    tokens, heads, kv_heads, width = bench.pick((333, 32, 8, 128), (5, 4, 2, 32))
+    shape = PageShape(page_tokens=32, kv_heads=kv_heads, head_dim=width)
+    wide = bench.normal(tokens, (heads + 2 * kv_heads) * width, dtype=BF16)
+    widths = [heads * width, kv_heads * width, kv_heads * width]
+    query, keys, values = (part.view(tokens, -1, width) for part in wide.split(widths, dim=1))
+    positions = torch.arange(tokens, device=bench.device) * 31
+    cos, sin = rope_reference.rope_table(positions, width, 5e5)
+    slots = torch.randperm(tokens, device=bench.device, generator=bench.generator)
+    layer = exact_layer(-(-tokens // 32), shape, dtype=BF16, device=bench.device)
+    rotated = bench.kernels("kv_write").rope_kv_write(query, keys, values, cos, sin, layer, slots)
+    stored = layer.keys.view(-1, kv_heads, width)[slots]
+    for name, result, plain in (("queries", rotated, query), ("keys", stored, keys)):
+        expected = rope_reference.apply_rope(plain.double(), cos, sin)
+        bench.check(f"rope_kv_write, {name}", relative_error(result, expected), LIMITS[BF16])
+    assert torch.equal(layer.values.view(-1, kv_heads, width)[slots], values), "rope_kv_write: other values"
+
+
+def _check_moves(bench: Bench) -> None:
+    """What moves numbers and computes none: equal to the last bit."""
+    vocabulary, width, tokens = bench.pick((128_256, 4096, 333), (100, 96, 5))
+    table = bench.normal(vocabulary, width, dtype=BF16)
+    ids = torch.randint(0, vocabulary, (tokens,), device=bench.device, generator=bench.generator)
+    assert torch.equal(bench.kernels("embedding").embedding(ids, table), table[ids]), "embedding: other rows"
+    shape = PageShape(page_tokens=32, kv_heads=bench.pick(8, 2), head_dim=bench.pick(128, 32))
+    layers = [exact_layer(6, shape, dtype=BF16, device=bench.device) for _ in range(2)]
+    for pages in ("keys", "values"):
+        getattr(layers[0], pages).copy_(bench.normal(*layers[0].keys.shape))
+        getattr(layers[1], pages).copy_(getattr(layers[0], pages))
+    copies = [torch.tensor(numbers, device=bench.device) for numbers in ([0, 1, 2], [5, 3, 4], [32, 7, 0])]
+    bench.kernels("page_copy").page_copy(layers[0], *copies)
+    copy_reference.page_copy(layers[1], *copies)
+    same = torch.equal(layers[0].keys, layers[1].keys) and torch.equal(layers[0].values, layers[1].values)
+    assert same, "page_copy: other tokens than the reference's"
+    bench.add("embedding, page_copy", "ok", "equal to the reference")
 
 
 def _check_pages(bench: Bench) -> None:
@@ -149,7 +212,34 @@ def check_sampling(bench: Bench) -> dict[str, object]:
     assert bool(allowed.gather(1, tokens[:, None]).all()), "masked_sample: drew a masked token"
     agreement = float((tokens == sample_reference.masked_sample(logits, sampling)).double().mean())
     bench.check("masked_sample differs from its reference", 1 - agreement, 1 / rows)
-    return {"agreement": agreement}
+    adjusted = replace(sampling, history=_history(bench, rows, vocabulary), bias=_bias(bench, rows))
+    tokens = bench.kernels("masked_sample").masked_sample(logits, adjusted)
+    adjusted_agreement = float((tokens == sample_reference.masked_sample(logits, adjusted)).double().mean())
+    bench.check("masked_sample with penalties and bias differs", 1 - adjusted_agreement, 1 / rows)
+    return {"agreement": agreement, "adjusted_agreement": adjusted_agreement}
+
+
+def _history(bench: Bench, rows: int, vocabulary: int) -> TokenHistory:
+    """Every row has seen a hundred tokens, half of them in what it generated."""
+    seen = min(100, vocabulary // 2)
+    ones = torch.ones(rows, device=bench.device)
+    tokens = torch.rand(rows, vocabulary, device=bench.device, generator=bench.generator).topk(seen).indices
+    return TokenHistory(
+        rows=torch.arange(rows, device=bench.device).repeat_interleave(seen),
+        tokens=tokens.sort(dim=-1).values.flatten(),
+        output_counts=(torch.arange(rows * seen, device=bench.device) % 2).float(),
+        repetition_penalty=ones * 1.2,
+        presence_penalty=ones * 0.3,
+        frequency_penalty=ones * 0.1,
+    )
+
+
+def _bias(bench: Bench, rows: int) -> LogitBias:
+    return LogitBias(
+        rows=torch.arange(rows, device=bench.device),
+        tokens=torch.arange(rows, device=bench.device) * 3 % 50,
+        values=torch.ones(rows, device=bench.device) * 2.5,
+    )
 
 
 def sampling_inputs(bench: Bench, rows: int, vocabulary: int) -> tuple[Tensor, SamplingRows, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -48,9 +48,28 @@ class Contexts:
     own_pages: Tensor  # exact pages of the chunks
     query: Tensor
 
-    def attend(self, bench: Bench) -> Tensor:
+    def first(self) -> Contexts:
+        """The first sequence alone, over the same pages."""
+        rows = self.chunks[0]
+        return replace(
+            self,
+            lengths=self.lengths[:1],
+            page_table=self.page_table[:1],
+            chunks=(rows,),
+            starts=self.starts[:2],
+            own_pages=self.own_pages[:1],
+            query=self.query[:rows],
+        )
+
+    def attend(self, bench: Bench, *, num_single: int = 0, is_batch_invariant: bool = False) -> Tensor:
         """The Triton kernels' result. No work on the host: it may be captured in a graph."""
-        options = {"scale": self.shape.scale, "window": self.shape.window, "soft_cap": self.shape.soft_cap}
+        options: dict[str, float | None] = {
+            "scale": self.shape.scale,
+            "window": self.shape.window,
+            "soft_cap": self.shape.soft_cap,
+            "num_single": num_single,
+            "is_batch_invariant": is_batch_invariant,
+        }
         chunks = (self.starts, self.lengths, self.page_table)
         if self.layer.sealed is None:
             result: Tensor = bench.kernels("paged_attention").paged_attention(
