@@ -14,6 +14,7 @@ from sgrt_frontend.expression import Expression, Var
 from sgrt_frontend.sampling import SamplingOptions, sampling_params
 from sgrt_frontend.types.shape import STRING, Shape, json_shape, require_type, shape_of, text_shape
 from sgrt_grammars.constraint import Choice, Constraint, ContextFree, Regex, StructuralTag
+from sgrt_grammars.notation.detect import context_free
 
 T = TypeVar("T")
 
@@ -211,7 +212,7 @@ def _text_shape(options: GenOptions) -> Shape[str]:
     if (choice := options.get("choice")) is not None:
         return text_shape(Choice(options=checked_choices(choice)))
     if (grammar := options.get("grammar")) is not None:
-        return text_shape(ContextFree(text=grammar) if isinstance(grammar, str) else grammar)
+        return text_shape(context_free(grammar) if isinstance(grammar, str) else grammar)
     constraint = options.get("structural_tag") or options.get("constraint")
     if constraint is None or isinstance(constraint, str | Mapping):
         raise InvalidRequest(

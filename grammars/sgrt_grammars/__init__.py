@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from sgrt_grammars.mask import set_tokens as set_tokens
     from sgrt_grammars.matcher import Matcher as Matcher
     from sgrt_grammars.matcher import fill_masks as fill_masks
+    from sgrt_grammars.notation.detect import context_free as context_free
     from sgrt_grammars.vocabulary import Vocabulary as Vocabulary
 
 _HOMES = {
@@ -88,6 +89,7 @@ _HOMES = {
     "set_tokens": "sgrt_grammars.mask",
     "Matcher": "sgrt_grammars.matcher",
     "fill_masks": "sgrt_grammars.matcher",
+    "context_free": "sgrt_grammars.notation.detect",
     "Vocabulary": "sgrt_grammars.vocabulary",
 }
 
@@ -126,6 +128,7 @@ __all__ = [
     "allowed_tokens",
     "compile_expression",
     "compile_grammar",
+    "context_free",
     "empty_mask",
     "fill_masks",
     "is_allowed",

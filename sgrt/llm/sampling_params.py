@@ -12,12 +12,11 @@ from sgrt_frontend.call import SamplingParams as CallParams
 from sgrt_grammars.constraint import (
     Choice,
     Constraint,
-    ContextFree,
-    GrammarDialect,
     JsonObject,
     JsonSchema,
     Regex,
 )
+from sgrt_grammars.notation.detect import context_free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +97,7 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructuredOutputsParams:
-    """The shape of an output; exactly one field is set. `json` is a schema."""
+    """The shape of an output; exactly one field is set. `json` is a schema, `grammar` is Lark, or GBNF or EBNF with `::=`."""
 
     json: str | Mapping[str, object] | None = None
     regex: str | None = None
@@ -122,5 +121,5 @@ class StructuredOutputsParams:
         if self.choice is not None:
             return Choice(options=tuple(self.choice))
         if self.grammar is not None:
-            return ContextFree(text=self.grammar, dialect=GrammarDialect.LARK)
+            return context_free(self.grammar)
         return JsonObject()

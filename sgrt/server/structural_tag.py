@@ -13,7 +13,6 @@ from sgrt.server.errors import bad_request
 from sgrt_grammars.constraint import (
     AnyText,
     Constraint,
-    ContextFree,
     JsonSchema,
     OneOf,
     Regex,
@@ -23,6 +22,7 @@ from sgrt_grammars.constraint import (
     Tag,
     Text,
 )
+from sgrt_grammars.notation.detect import context_free
 
 _MAX_DEPTH = 32
 
@@ -87,7 +87,7 @@ def _regex(fields: Mapping[str, object], path: str, depth: int) -> Constraint:
 
 
 def _grammar(fields: Mapping[str, object], path: str, depth: int) -> Constraint:
-    return ContextFree(text=_text(fields, "grammar", path))
+    return context_free(_text(fields, "grammar", path))
 
 
 def _sequence(fields: Mapping[str, object], path: str, depth: int) -> Constraint:

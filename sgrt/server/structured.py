@@ -16,13 +16,12 @@ from sgrt_grammars.constraint import (
     AnyText,
     Choice,
     Constraint,
-    ContextFree,
-    GrammarDialect,
     JsonObject,
     JsonSchema,
     Regex,
     Whitespace,
 )
+from sgrt_grammars.notation.detect import context_free
 
 
 class Wanted(NamedTuple):
@@ -138,22 +137,11 @@ def _constraint_of_kind(
             raise bad_request("choice: at least one option, none of them empty", param=param)
         return Choice(options=tuple(wanted.choice))
     if kind == "grammar":
-        return context_free(wanted.grammar or "", limits=limits, param=param)
+        _check_size(wanted.grammar or "", limits, param)
+        return context_free(wanted.grammar or "")
     if kind == "json_object":
         return JsonObject(whitespace=whitespace)
     return structural_tag(_object(wanted.structural_tag, param), param=param)
-
-
-def context_free(text: str, *, limits: Limits, param: str) -> ContextFree:
-    """A grammar in whichever of the three notations its rules are written.
-
-    GBNF and EBNF define with `::=`; GBNF starts at `root`. Everything else is Lark.
-    """
-    _check_size(text, limits, param)
-    if "::=" not in text:
-        return ContextFree(text=text, dialect=GrammarDialect.LARK)
-    is_gbnf = any(line.split("::=")[0].strip() == "root" for line in text.splitlines() if "::=" in line)
-    return ContextFree(text=text, dialect=GrammarDialect.GBNF if is_gbnf else GrammarDialect.EBNF)
 
 
 def _refuse_unenforced(wanted: StructuredOutputs) -> None:
