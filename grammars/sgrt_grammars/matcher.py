@@ -103,9 +103,9 @@ class Matcher:
 
         With `remaining` (tokens left before this one), a token the budget's mask forbids is refused, too.
         """
-        if self._ends == 0 and remaining is None and self._cursor.advance(token):
-            return True
         with self._guard.lock:
+            if self._ends == 0 and remaining is None and self._cursor.advance(token):
+                return True
             if token in self._vocabulary.end_token_ids:
                 if not (self._ends or self._cursor.is_accepting):
                     return False

@@ -122,7 +122,9 @@ class PythonCore:
 
     def fill(self, cursors: Sequence[CoreCursor], rows: TokenMask, remaining: Sequence[int | None]) -> None:
         """Fill one row of `rows` for each cursor."""
+        meter = self._machine.meter
         for cursor, row, budget in zip(cursors, rows, remaining, strict=True):
+            meter.restart(self._machine.limits.operation_time_s)
             cursor.mask(row, budget)
 
     def is_alive(self, root: int) -> bool:
