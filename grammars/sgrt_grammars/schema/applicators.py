@@ -19,6 +19,8 @@ from sgrt_grammars.schema.shape import ANYTHING, Shape, unite
 
 Scope = tuple[str, ...]
 
+_MANY = 8
+
 
 class Subschemas(Protocol):
     """What applicators need to know about the subschemas they apply."""
@@ -105,7 +107,15 @@ def _all_of(
 ) -> list[Case]:
     for branch in _branches(subschemas, node, "allOf"):
         cases = _product(cases, subschemas.cases(branch, scope, is_tracking=is_tracking), is_tracking)
+        cases = [_thinned(subschemas, case) for case in cases]
     return cases
+
+
+def _thinned(subschemas: Subschemas, case: Case) -> Case:
+    """The case without what is evidently empty, where it holds so many conjunctions that more would multiply."""
+    if max(len(case.shape.objects), len(case.shape.arrays)) < _MANY:
+        return case
+    return replace(case, shape=subschemas.emptiness.pruned(case.shape))
 
 
 def _any_of(

@@ -21,7 +21,11 @@ def combine(
     seen = set(stack)
     while stack:
         current = stack.pop()
-        shape = shape_of(current)
+        try:
+            shape = shape_of(current)
+        except CompileLimitExceeded as error:
+            where = f"{error} (at {pointer_of(current) or '/'})"
+            raise CompileLimitExceeded(where, limit=error.limit) from error
         visit(shape, pointer_of(current))
         for formula in _children(shape):
             if formula not in seen and not isinstance(formula, At):

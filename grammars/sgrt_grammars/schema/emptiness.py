@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from sgrt_grammars.errors import InvalidConstraint
+from sgrt_grammars.errors import CompileLimitExceeded, InvalidConstraint
 from sgrt_grammars.schema.arrays import ArrayShape, complement_array, intersect_arrays
 from sgrt_grammars.schema.formula import ALWAYS, NEVER, Formula, conjunction
-from sgrt_grammars.schema.objects import ObjectShape, complement_object, intersect_objects
+from sgrt_grammars.schema.objects import ObjectShape, complement_object, intersect_objects, without_absorbed
+from sgrt_grammars.schema.sameness import Sameness
 from sgrt_grammars.schema.shape import MAX_ALTERNATIVES, NO_VALUE, Shape, complement, intersect, limited
 
 _MAX_DEPTH = 4
+_MANY = 8
+
+MAX_INTERSECTIONS = 10_000
+"""How many conjunctions one document may need to tell alternatives apart: seconds of work."""
 
 
 class LeadsBack(InvalidConstraint):
@@ -23,8 +28,10 @@ class Emptiness:
     """Looks into members and items, a few levels deep. A doubtful shape counts as not empty."""
 
     shape: Callable[[Formula], Shape]
+    sameness: Sameness
     _known: dict[Formula, bool] = field(default_factory=dict)
     _nesting: int = 0
+    _num_intersections: int = 0
 
     def pruned(self, shape: Shape) -> Shape:
         """The same values, without conjunctions that are evidently empty."""
@@ -45,9 +52,8 @@ class Emptiness:
                 tuple(left for part in arrays for left in self._without_array(part, array)), most
             )
         for taken in other.objects:
-            objects = limited(
-                tuple(left for part in objects for left in self._without_object(part, taken)), most
-            )
+            left = tuple(left for part in objects for left in self._without_object(part, taken))
+            objects = limited(without_absorbed(left) if len(left) > _MANY else left, most)
         found = replace(rest, arrays=arrays, objects=objects)
         return NO_VALUE if found.is_empty else found
 
@@ -55,13 +61,24 @@ class Emptiness:
         if self.is_void_array(intersect_arrays(one, other)):
             return [one]
         found = [intersect_arrays(one, part) for part in complement_array(other)]
+        self._note(len(found))
         return [part for part in found if not self.is_void_array(part)]
 
     def _without_object(self, one: ObjectShape, other: ObjectShape) -> list[ObjectShape]:
         if self._are_disjoint(one, other):
             return [one]
         found = [intersect_objects(one, part) for part in complement_object(other)]
+        self._note(len(found))
         return [part for part in found if not self.is_void_object(part)]
+
+    def _note(self, count: int) -> None:
+        self._num_intersections += count
+        if self._num_intersections > MAX_INTERSECTIONS:
+            raise CompileLimitExceeded(
+                f"telling the alternatives of oneOf, not and if apart takes more than {MAX_INTERSECTIONS} combinations;"
+                " let a key with a different const in each tell them apart, or use anyOf",
+                limit="alternatives",
+            )
 
     def _are_disjoint(self, one: ObjectShape, other: ObjectShape) -> bool:
         """Whether evidently no object is in both: some required member has no value that suits both."""
@@ -99,6 +116,9 @@ class Emptiness:
         known = self._known.get(formula)
         if known is not None or self._nesting > _MAX_DEPTH:
             return bool(known)
+        if self.sameness.is_contradiction(formula):
+            self._known[formula] = True
+            return True
         self._known[formula] = False  # while it is being looked at: recursion is not evidently empty
         self._nesting += 1  # working out a shape may ask about the emptiness of others
         try:

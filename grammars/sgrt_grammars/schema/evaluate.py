@@ -13,8 +13,9 @@ from sgrt_grammars.schema.draft import Draft
 from sgrt_grammars.schema.emptiness import Emptiness, LeadsBack
 from sgrt_grammars.schema.formula import All, At, Formula, Not, Some
 from sgrt_grammars.schema.local import child, typed_shape, value_shape
+from sgrt_grammars.schema.sameness import Sameness
 from sgrt_grammars.schema.seen import NONE_SEEN, seen_by
-from sgrt_grammars.schema.shape import ANYTHING, NO_VALUE, Shape, complement, intersect, unite
+from sgrt_grammars.schema.shape import ANYTHING, NO_VALUE, Shape, intersect, unite
 
 Scope = tuple[str, ...]
 
@@ -32,7 +33,7 @@ class Evaluator:
     _open: set[tuple[str, Scope]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.emptiness = Emptiness(self.shape)
+        self.emptiness = Emptiness(self.shape, Sameness(self.document, self.constants))
 
     @property
     def root(self) -> Formula:
@@ -49,7 +50,7 @@ class Evaluator:
     def _shape(self, formula: Formula) -> Shape:
         match formula:
             case Not(body):
-                return complement(self.shape(body))
+                return self.emptiness.difference(ANYTHING, self.shape(body))
             case All(parts):
                 return self._conjunction(_ordered(parts))
             case Some(parts):

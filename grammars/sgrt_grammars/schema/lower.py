@@ -28,6 +28,9 @@ from sgrt_grammars.schema.plain_text import PlainText, is_subschema
 from sgrt_grammars.schema.shape import Shape
 
 _ANY_DOCUMENT = b""
+MAX_ANY_ORDER = 128
+"""How many alternatives of objects one value may have where keys come in any order."""
+
 _FREE_OBJECT = '{"type":"object"}'
 
 
@@ -40,7 +43,7 @@ def schema_expression(constraint: JsonSchema) -> Expression:
     root = evaluator.root
     risky = checker.graph.risky
     if risky:
-        combine((At(pointer) for pointer in risky), evaluator.shape, _check_shape)
+        combine((At(pointer) for pointer in risky), evaluator.shape, partial(_check_shape, constraint.order))
     if root == NEVER or evaluator.emptiness.pruned(evaluator.shape(root)).is_empty:
         raise UnsatisfiableConstraint("no value is valid against the schema")
     writer = _Writer(
@@ -59,8 +62,15 @@ def _has_canonical_numbers(constraint: JsonSchema) -> bool:
     return constraint.numbers is NumberSpelling.CANONICAL
 
 
-def _check_shape(shape: Shape, pointer: str) -> None:
+def _check_shape(order: PropertyOrder, shape: Shape, pointer: str) -> None:
     """Raises where a shape cannot be written."""
+    if order is PropertyOrder.ANY and len(shape.objects) > MAX_ANY_ORDER:
+        raise UnsupportedConstraint(
+            f"{len(shape.objects)} alternatives of objects are too many for keys in any order",
+            pointer=pointer,
+            keyword="oneOf",
+            hint="ask for the schema's order of keys, or tell the alternatives apart by a key with a const in each",
+        )
     if any(array.has_duplicates for array in shape.arrays):
         raise UnsupportedConstraint(
             "arrays that must hold duplicates cannot be enforced",

@@ -13,7 +13,7 @@ from sgrt_grammars.regex.language import (
     outside,
     words,
 )
-from sgrt_grammars.schema.formula import ALWAYS, NEVER, Formula, conjunction, negation
+from sgrt_grammars.schema.formula import ALWAYS, NEVER, All, Formula, conjunction, negation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +119,49 @@ def intersect_objects(one: ObjectShape, other: ObjectShape) -> ObjectShape:
     )
 
 
+def without_absorbed(shapes: tuple[ObjectShape, ...]) -> tuple[ObjectShape, ...]:
+    """The same objects in fewer shapes: those that evidently lie within another are left out."""
+    demands = {index: _demands(shape) for index, shape in enumerate(shapes)}
+    kept: list[int] = []
+    for index in sorted(demands, key=lambda index: len(demands[index])):
+        if not any(
+            demands[wide] <= demands[index] and _includes(shapes[wide], shapes[index]) for wide in kept
+        ):
+            kept.append(index)
+    return tuple(shapes[index] for index in sorted(kept))
+
+
+def _demands(shape: ObjectShape) -> frozenset[object]:
+    """All that an object must satisfy, but for its size."""
+    values = ((name, part) for name, member in shape.members.items() for part in _parts(member.value))
+    return frozenset((*values, *shape.required, *shape.rules, *shape.counts, *shape.implications))
+
+
+def _includes(wide: ObjectShape, narrow: ObjectShape) -> bool:
+    """Whether sizes, and the rules for keys that only `narrow` treats by name, are demanded there, too."""
+    is_within = wide.minimum <= narrow.minimum and (
+        wide.maximum is None or (narrow.maximum is not None and narrow.maximum <= wide.maximum)
+    )
+    if not wide.rules:
+        return is_within
+    unnamed = narrow.members.keys() - wide.members.keys()
+    return is_within and all(_parts(wide.value(name)) <= _parts(narrow.value(name)) for name in unnamed)
+
+
+def _parts(formula: Formula) -> frozenset[Formula]:
+    return formula.parts if isinstance(formula, All) else frozenset({formula})
+
+
 def complement_object(shape: ObjectShape) -> list[ObjectShape]:
-    """Objects that are not in the shape."""
-    required = (name for name in shape.members if name in shape.required)
-    found = [ObjectShape(members={name: Member(value=NEVER)}) for name in required]
-    wrong = ((name, member.value) for name, member in shape.members.items() if member.value != ALWAYS)
-    found += [_with_value(name, negation(value)) for name, value in wrong]
+    """Objects that are not in the shape. What lacks a required key, or has it with a wrong value, is one part."""
+    found = [
+        ObjectShape(
+            members={name: Member(value=negation(member.value))},
+            required=frozenset() if name in shape.required else frozenset({name}),
+        )
+        for name, member in shape.members.items()
+        if name in shape.required or member.value != ALWAYS
+    ]
     unnamed = outside(words(shape.members))
     for rule in shape.rules:
         keys = both(rule.keys, unnamed)
@@ -150,8 +187,3 @@ def _broken_implications(shape: ObjectShape) -> Iterator[ObjectShape]:
         for needed in sorted(implication.needed):
             members = {implication.trigger: Member(value=ALWAYS), needed: Member(value=NEVER)}
             yield ObjectShape(members=members, required=frozenset({implication.trigger}))
-
-
-def _with_value(name: str, value: Formula) -> ObjectShape:
-    """Objects with this key, whose value satisfies the formula."""
-    return ObjectShape(members={name: Member(value=value)}, required=frozenset({name}))

@@ -154,6 +154,7 @@ def limited(items: tuple[_Item, ...], most: int = MAX_ALTERNATIVES * 10) -> tupl
 
 def _too_many() -> CompileLimitExceeded:
     return CompileLimitExceeded(
-        f"combining subschemas multiplies out to more than {MAX_ALTERNATIVES} alternatives",
+        f"the subschemas of allOf, oneOf, not and if multiply out to more than {MAX_ALTERNATIVES} alternatives; let a"
+        " key with a different const in each tell them apart, or use anyOf",
         limit="alternatives",
     )

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from sgrt_grammars.schema import array_text, decimal_text, free_keys, json_text, number_text, shape
 from sgrt_grammars.schema.check import MAX_NESTING, MAX_SUBSCHEMAS
 from sgrt_grammars.schema.combine import MAX_COMBINATIONS
+from sgrt_grammars.schema.emptiness import MAX_INTERSECTIONS
 from sgrt_grammars.schema.formats import ENFORCED_FORMATS, REFUSED_FORMATS
 from sgrt_grammars.schema.keywords import KEYWORDS, Keyword, Treatment
+from sgrt_grammars.schema.lower import MAX_ANY_ORDER
 
 _INTRODUCTION = """\
 # JSON Schema
@@ -108,6 +110,8 @@ def _limits() -> str:
     return f"""\
 Compilation ends in a typed error rather than in a hang: at most {MAX_SUBSCHEMAS:,} subschemas, nested at most
 {MAX_NESTING} deep; at most {shape.MAX_ALTERNATIVES:,} alternatives where subschemas are combined, and {MAX_COMBINATIONS:,} combinations in all;
+at most {MAX_INTERSECTIONS:,} conjunctions tried to tell exclusive alternatives apart; in any order of keys at most {MAX_ANY_ORDER}
+alternatives of objects for one value;
 at most {free_keys.MAX_RULES} rules about the same free keys; divisors of at most {decimal_text.MAX_DIVISOR:,} after their point is moved away.
 Unique items out of at most {array_text.MAX_ENUMERATED} scalars are tracked by name, others are captured and compared. What cannot be
 enforced at all: the negation of `uniqueItems`, remote references, and what is refused above."""
