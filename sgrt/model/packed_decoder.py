@@ -1,22 +1,26 @@
-"""The CPU kernels' numbers in plain torch: packed weights, int8 activations, layer by layer.
+"""The CPU kernels' numbers in plain torch, bit for bit: packed weights, int8 activations, layer by layer.
 
-The oracle of the native decoder. It differs from it in the last bit of norms, exponentials and attention sums alone.
+The oracle of the native decoder, and what runs where there is no compiler. Two things are computed in torch's own order
+and differ in the last bit: products with float weights, and attention over sealed pages.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from sgrt.model.batch import Batch
-from sgrt.model.blocks import Step, attend, normalize
-from sgrt.model.config import ModelConfig
+from sgrt.model.blocks import attend
+from sgrt.model.config import ModelConfig, Rope
 from sgrt.model.native_weights import PackedSource
-from sgrt_kernels.ops.gated_activation import gated_activation
 from sgrt_kernels.ops.kv_write import rope_kv_write
 from sgrt_kernels.ops.linear import linear
 from sgrt_kernels.ops.packed_linear import packed_linear
 from sgrt_kernels.ops.packed_linear.packed_weight import PackedWeight, take_apart
+from sgrt_kernels.twin.attention import paged_attention
+from sgrt_kernels.twin.functions import gated, rms_norm, rope_table, soft_capped
 
 _FLOAT_TYPES = frozenset({"F32", "F16", "BF16"})
 
@@ -42,23 +46,29 @@ class PackedDecoder:
     def forward(self, batch: Batch) -> Tensor:
         """Write the batch's keys and values into their pages and return logits, [rows, vocabulary] float32."""
         config = self._config
-        step = Step.of(batch, config)
+        tables = {
+            rope: rope_table(batch.positions, config.head_dim, rope.theta, rope.scaling)
+            for rope in dict.fromkeys(layer.rope for layer in config.layers)
+        }
         x = self._embedded(batch.token_ids) * config.embedding_scale
         for index in range(len(config.layers)):
             prefix = f"layers.{index}."
             normed = self._normed(prefix + "attention_norm.weight", x)
-            x = x + self._post(prefix + "post_attention_norm.weight", self._attention(index, normed, step))
+            x = x + self._post(
+                prefix + "post_attention_norm.weight", self._attention(index, normed, batch, tables)
+            )
             normed = self._normed(prefix + "mlp_norm.weight", x)
-            gate_up = torch.cat([self._times(prefix + part, normed) for part in ("gate", "up")], dim=1)
-            bent = gated_activation(gate_up, config.activation)
+            gate, up = (self._times(prefix + part, normed) for part in ("gate", "up"))
+            bent = gated(gate, up, config.activation)
             x = x + self._post(prefix + "post_mlp_norm.weight", self._times(prefix + "down", bent))
         final = self._normed("final_norm.weight", x[batch.logit_rows])
         logits = self._times("embedding" if config.tied_embeddings else "output", final)
-        cap = config.logit_soft_cap
-        return logits if cap is None else cap * torch.tanh(logits / cap)
+        return soft_capped(logits, config.logit_soft_cap)
 
-    def _attention(self, index: int, x: Tensor, step: Step) -> Tensor:
-        config, layer, batch = self._config, self._config.layers[index], step.batch
+    def _attention(
+        self, index: int, x: Tensor, batch: Batch, tables: Mapping[Rope, tuple[Tensor, Tensor]]
+    ) -> Tensor:
+        config, layer = self._config, self._config.layers[index]
         prefix = f"layers.{index}."
         query, key, value = (
             self._times(prefix + part, x).view(x.shape[0], -1, config.head_dim)
@@ -67,10 +77,20 @@ class PackedDecoder:
         if config.qk_norm:
             query = self._normed(prefix + "query_norm.weight", query)
             key = self._normed(prefix + "key_norm.weight", key)
-        cos, sin = step.rotations[layer.rope]
         pages = batch.layers[index]
-        query = rope_kv_write(query, key, value, cos, sin, pages, batch.slots)
-        attended = attend(query, pages, config, layer, batch)
+        query = rope_kv_write(query, key, value, *tables[layer.rope], pages, batch.slots)
+        if batch.seals is None:
+            attended = paged_attention(
+                query * config.query_scale,
+                pages,
+                batch.query_starts,
+                batch.context_lengths,
+                batch.page_table,
+                window=layer.window,
+                soft_cap=config.attention_soft_cap,
+            )
+        else:
+            attended = attend(query, pages, config, layer, batch)
         return self._times(prefix + "attention_output", attended.reshape(x.shape[0], -1))
 
     def _times(self, name: str, x: Tensor) -> Tensor:
@@ -80,7 +100,7 @@ class PackedDecoder:
         return product if bias is None else product + bias
 
     def _normed(self, name: str, x: Tensor) -> Tensor:
-        return normalize(x, self._vectors[name], self._config.norm_epsilon)
+        return rms_norm(x, self._vectors[name], self._config.norm_epsilon)
 
     def _post(self, name: str, x: Tensor) -> Tensor:
         return self._normed(name, x) if name in self._vectors else x

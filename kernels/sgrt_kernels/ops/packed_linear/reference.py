@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from sgrt_kernels.ops.packed_linear.packed_weight import GROUP, PackedWeight
+from sgrt_kernels.twin.arithmetic import fused
 
 _SMALLEST = 1e-30
-_TOKENS_AT_ONCE = 32  # bounds the memory of the integer sums
+_TOKENS_AT_ONCE = 16  # a group's sums stay in the cache
 
 
 def quantized(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -25,7 +26,8 @@ def quantized(x: Tensor) -> tuple[Tensor, Tensor]:
     groups = x.view(x.shape[0], -1, GROUP)
     largest = groups.abs().amax(dim=2)
     is_zero = largest < _SMALLEST
-    inverse = (127.0 / largest).masked_fill(is_zero, 0.0)
+    # Not `127.0 / largest`, which torch computes as the reciprocal times 127, rounded twice.
+    inverse = torch.full_like(largest, 127.0).div_(largest).masked_fill(is_zero, 0.0)
     scales = (largest / 127.0).masked_fill(is_zero, 0.0)
     return torch.round(groups * inverse[..., None]), scales
 
@@ -50,12 +52,7 @@ def _product(x: Tensor, weight: PackedWeight) -> Tensor:
             part = slice(half * GROUP // halves, (half + 1) * GROUP // halves)
             # Below 2^24, so float32 holds the sums exactly.
             sums = ours[:, part] @ theirs[:, part].T
-            result = _fused(sums, weight.scales[group, half] * scale, result)
+            result = fused(sums, weight.scales[group, half] * scale, result)
         if weight.minima is not None:
-            result = _fused(weight.minima[group], scale * ours.sum(dim=1, keepdim=True), result)
+            result = fused(weight.minima[group], scale * ours.sum(dim=1, keepdim=True), result)
     return result
-
-
-def _fused(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """`a * b + c` rounded once. By way of float64 it is rounded twice, which differs about once in 2^29."""
-    return (a.double() * b.double() + c.double()).to(torch.float32)
