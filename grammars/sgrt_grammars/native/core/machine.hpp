@@ -94,7 +94,8 @@ struct Split {
     std::vector<uint32_t> row;
     std::vector<Id> ends;               // distinct states after inside tokens, but for those in `outer`
     bool has_all_ends = true;           // else they are found when a budget asks
-    std::vector<std::pair<int32_t, Id>> outer;  // tokens beyond the first part of the head, and the states after them
+    std::vector<std::pair<int32_t, Id>> outer;  // tokens beyond the first part of the head, or
+                                                // to its end, and the states after them
     const Trie* residual = nullptr;
     Split* base = nullptr;              // the split this one was copied from, but for `patched` first bytes
     std::vector<uint8_t> patched;

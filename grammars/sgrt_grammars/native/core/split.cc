@@ -76,7 +76,7 @@ struct Machine::SplitWalk {
             nullable[depth] = passes >= 0 ? passes > 0 : m.is_nullable(target);
             const int32_t first = trie.token_start[size_t(at)], last = trie.token_start[size_t(at) + 1];
             for (int32_t i = first; i < last; i++) set_bit(out.row, trie.tokens[size_t(i)]);
-            if (keeps_outer) {
+            if (keeps_outer || target == EMPTY_ID) {
                 for (int32_t i = first; i < last; i++) out.outer.emplace_back(trie.tokens[size_t(i)], target);
             } else if (first < last && target != last_end) {
                 ends.insert(target);
@@ -180,7 +180,7 @@ bool Machine::split_by_parts(Split& out, const Bits& following) {
             out.has_all_ends = out.has_all_ends && option.has_all_ends;
             for (size_t w = 0; w < out.row.size(); w++) out.row[w] |= option.row[w];
             walk.ends.insert(option.ends.begin(), option.ends.end());
-            for (auto& [token, end] : option.outer) walk.ends.insert(end);
+            out.outer.insert(out.outer.end(), option.outer.begin(), option.outer.end());
             walk.leaving.insert(walk.leaving.end(), option.residual->tokens.begin(), option.residual->tokens.end());
         }
     }

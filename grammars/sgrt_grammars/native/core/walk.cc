@@ -109,8 +109,8 @@ void Machine::compute_mask(Id id, NodeMask& mask) {
     bool is_done = false;
     const bool is_pair = n.kind == CONCATENATION && !n.regular && node(n.a).regular;
     const Id head = is_pair ? n.a : id;
-    const bool is_known_dense = (is_pair || n.regular) && (first(head).count() > MANY_BYTES ||
-                                                           is_split_known(head, first(is_pair ? n.b : EMPTY_ID)));
+    const bool is_known_dense = first(id).count() > MANY_BYTES ||
+                                ((is_pair || n.regular) && is_split_known(head, first(is_pair ? n.b : EMPTY_ID)));
     if (!is_known_dense) {
         Walk walk(*this);
         is_done = walk.run(id, trie, DENSE, [&](int32_t at, Places places) {
