@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from sgrt.checkpoint.checkpoint import Checkpoint
 from sgrt.checkpoint.opening import open_checkpoint
 from sgrt.config import EngineConfig, KvCacheDtype, Limits, resolve_limits
 from sgrt.engine.decode_graphs import DecodeGraphs
+from sgrt.engine.host_memory import available_host_bytes
 from sgrt.engine.native_runner import NativeRunner
 from sgrt.engine.runner import ModelRunner, Runner
 from sgrt.errors import InvalidRequest, UnsupportedModel
@@ -156,14 +156,7 @@ def available_bytes(device: torch.device) -> int:
     """Memory that can be taken on `device` without taking it from others."""
     if device.type == "cuda":
         return free_gpu_bytes(device)
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except FileNotFoundError:
-        pass
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return available_host_bytes()
 
 
 def _device(config: EngineConfig) -> torch.device:
