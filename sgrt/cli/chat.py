@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -63,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(text)
         sys.stdout.flush()
 
+    _edit_lines()
     with _backend(arguments) as backend:
         write(f"{backend.describe().model}: /help lists the commands, /quit leaves\n")
         terminal = Terminal(backend, write, sampling=sampling, system=arguments.system)
@@ -74,6 +76,13 @@ def run(arguments: argparse.Namespace) -> int:
                 return 0
             if not terminal.take(line):
                 return 0
+
+
+def _edit_lines() -> None:
+    """Arrow keys move in the line and bring back earlier ones, where the system can; nothing is kept on disk."""
+    if sys.stdin.isatty():
+        with suppress(ImportError):
+            importlib.import_module("readline")  # `input` uses it once it is there
 
 
 @contextmanager
@@ -219,7 +228,7 @@ class Terminal:
         while messages and messages[-1].role is not Role.USER:
             messages.pop()
         if messages:
-            messages.pop()
+            self._write(f"taken back: {messages.pop().content[:60]}\n")
 
     def _again(self, rest: str) -> None:
         messages = list(self._branch.messages)
@@ -242,6 +251,7 @@ class Terminal:
             self._write("! /set temperature|top_p|max_tokens|seed VALUE\n")
             return
         self._sampling = replace(self._sampling, **{name: number})  # type: ignore[arg-type]  # checked by name
+        self._write(f"{name} is {number}\n")
 
     def _reset(self) -> None:
         self._branches = [self._fresh()]
