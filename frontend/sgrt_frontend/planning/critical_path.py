@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sgrt_frontend.planning.backend import PlannedCall
 from sgrt_frontend.planning.cost import CostModel
 from sgrt_frontend.planning.units import Units
-
-Size = Callable[[tuple[int, ...]], int]
 
 
 def needs(calls: Sequence[PlannedCall], units: Units) -> dict[str, set[str]]:
@@ -21,14 +19,18 @@ def needs(calls: Sequence[PlannedCall], units: Units) -> dict[str, set[str]]:
     }
 
 
-def remaining_seconds(
-    calls: Sequence[PlannedCall], units: Units, size: Size, cost: CostModel
-) -> dict[str, float]:
+def remaining_seconds(calls: Sequence[PlannedCall], units: Units) -> dict[str, float]:
     """By label: about how long it takes, once a call's prompt is there, until all that waits for it is done.
 
-    Powers of two: calls of about the same urgency keep their order, so that those with a common prefix stay
+    Outputs are as long as they may be, and a pass costs what it does on a machine that nobody has measured: calls go
+    out with what is known before they run. Powers of two: calls of about the same urgency keep their order, so that those with a common prefix stay
     together. Prompts count from the last generated text on; what stands before was computed already.
     """
+    cost = CostModel()
+
+    def size(tokens: tuple[int, ...]) -> int:
+        return units.size(tokens).high
+
     urgency: dict[str, float] = {}
     waiting_for = needs(calls, units)
     behind: dict[str, float] = {}

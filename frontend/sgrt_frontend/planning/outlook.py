@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from sgrt_frontend.call import CallPlan, Share
 from sgrt_frontend.planning.backend import PlannedCall
-from sgrt_frontend.planning.cost import CostModel
 from sgrt_frontend.planning.critical_path import remaining_seconds
 from sgrt_frontend.planning.simulation import item_order
 from sgrt_frontend.planning.tree import Part, PlanTree
@@ -42,7 +41,6 @@ class BatchOutlook:
 
     items: Sequence[OutlinedItem]
     units: Units
-    cost: CostModel = field(default_factory=CostModel)
     order: list[int] = field(init=False)
     group: str = field(init=False, default_factory=lambda: uuid.uuid4().hex[:12])
     _tree: PlanTree = field(default_factory=PlanTree)
@@ -93,7 +91,7 @@ class ItemOutlook:
         self._batch = batch
         self._item = item
         self._calls = {call.label: call for call in item.calls}
-        self._seconds = remaining_seconds(item.calls, batch.units, self._size, batch.cost)
+        self._seconds = remaining_seconds(item.calls, batch.units)
 
     def call_plan(self, label: str, before: Rope) -> CallPlan | None:
         """The hints for a call whose prompt turned out to be `before`."""
@@ -105,9 +103,6 @@ class ItemOutlook:
             return None
         shares = self._batch.shares(call, planned, actual)
         return CallPlan(shares=tuple(shares), path_s=self._seconds[label], group=self._batch.group)
-
-    def _size(self, tokens: tuple[int, ...]) -> int:
-        return self._batch.units.size(tokens).high
 
 
 def _aligned(ends: Sequence[int], planned: Sequence[Rope], actual: Sequence[Rope]) -> list[int | None]:

@@ -169,7 +169,8 @@ class ProgramPlan:
                 )  # the last token of a generation is a run of its own
                 sizes |= dict(zip([-token for token in call.output], [length - last, last], strict=False))
         units = self.units.fixed(sizes)
-        return _simulated([(paths, True) for paths in self.items], units, self.options, is_long=True)
+        items = [(paths, True) for paths in self.items]
+        return _simulated(items, units, self.options, is_long=True, hints=self.units)
 
     @property
     def longest_path(self) -> tuple[str, ...]:
@@ -282,7 +283,12 @@ class _Planner:
 
 
 def _simulated(
-    items: Sequence[tuple[tuple[PlanPath, ...], bool]], units: Units, options: PlanOptions, *, is_long: bool
+    items: Sequence[tuple[tuple[PlanPath, ...], bool]],
+    units: Units,
+    options: PlanOptions,
+    *,
+    is_long: bool,
+    hints: Units | None = None,
 ) -> Simulation:
     """Simulate the paths with the fewest, or the most, prompt tokens."""
 
@@ -297,6 +303,7 @@ def _simulated(
         is_long=is_long,
         concurrency=options.concurrency,
         machine=options.machine,
+        hints=hints,
     )
 
 

@@ -98,13 +98,15 @@ def simulate(
     is_long: bool,
     concurrency: int,
     machine: Machine,
+    hints: Units | None = None,
 ) -> Simulation:
     """Run the calls of all items, each as soon as what its prompt needs is there.
 
     At most `concurrency` items run at a time. `is_long` gives unknown runs their greatest length instead
-    of their least. What is needed later is kept until its last use.
+    of their least. What is needed later is kept until its last use. `hints` are the unknown runs as calls go out with them,
+    where `units` know better.
     """
-    simulator = _Simulator(items, units, machine, is_long=is_long)
+    simulator = _Simulator(items, units, machine, is_long=is_long, hints=hints or units)
     simulator.run(concurrency)
     return Simulation(
         calls=simulator.done,
@@ -153,13 +155,20 @@ class _Progress:
 
 class _Simulator:
     def __init__(
-        self, items: Sequence[Sequence[PlannedCall]], units: Units, machine: Machine, *, is_long: bool
+        self,
+        items: Sequence[Sequence[PlannedCall]],
+        units: Units,
+        machine: Machine,
+        *,
+        is_long: bool,
+        hints: Units,
     ) -> None:
         self.done: dict[Key, SimulatedCall] = {}
         self.passes = 0
         self.now_s = 0.0
         self._items = items
         self._units = units
+        self._hints = hints
         self._machine = machine
         self._is_long = is_long
         self._best = PlanTree(self._size)  # what an unlimited cache has
@@ -203,7 +212,7 @@ class _Simulator:
             item = self._order[self._admitted]
             self._admitted += 1
             calls = self._items[item]
-            seconds = remaining_seconds(calls, self._units, self._size, self._machine.cost)
+            seconds = remaining_seconds(calls, self._hints)
             waiting_for = needs(calls, self._units)
             self._left[item] = len(calls)
             for call in calls:
