@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, nothing anywhere else."""
+"""A progress bar on a terminal, nothing anywhere else. Standard output is the program's own."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Progress:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[failures]}"),
+            TextColumn("{task.fields[note]}"),
             console=console,
             disable=not shown,
         )
-        self._task = self._bar.add_task(name, total=total, failures="")
+        self._task = self._bar.add_task(name, total=total, note="")
         self._failed = 0
 
     def __enter__(self) -> Progress:
@@ -41,4 +41,8 @@ class Progress:
         """One more item is done."""
         self._failed += is_failure
         note = f"{self._failed} failed" if self._failed else ""
-        self._bar.update(self._task, advance=1, failures=note)
+        self._bar.update(self._task, advance=1, note=note)
+
+    def reach(self, count: int, *, note: str) -> None:
+        """So many items are done by now; `note` stands behind the bar."""
+        self._bar.update(self._task, completed=count, note=note)

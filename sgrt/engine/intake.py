@@ -12,6 +12,7 @@ from sgrt.engine.score_tree import ScorePath
 from sgrt.errors import ContextOverflow, InvalidRequest
 from sgrt.request import Request
 from sgrt_frontend.call import Call, CallPlan, SamplingParams
+from sgrt_grammars.constraint import AnyText
 
 _LONGEST_DEADLINE_S = 366 * 24 * 3600.0
 
@@ -41,7 +42,7 @@ class Intake:
         self._check_tokens(call.prompt, "prompt")
         self._check_sampling(sampling)
         if call.constraint is not None:
-            self._check_constrained(sampling)
+            self._check_constrained(sampling, is_free=isinstance(call.constraint, AnyText))
         if call.deadline_s is not None:
             _check_deadline(call.deadline_s)
         return Request(
@@ -147,9 +148,11 @@ class Intake:
                 param="allowed_token_ids",
             )
 
-    def _check_constrained(self, sampling: SamplingParams) -> None:
-        """A constraint says itself where the text ends: nothing else may cut it."""
-        if sampling.stop:
+    def _check_constrained(self, sampling: SamplingParams, *, is_free: bool) -> None:
+        """A constraint says itself where the text ends: nothing else may cut it. Text that `is_free`, but for what it must
+        not hold, may end at a stop string (a stop token may be none that the constraint allows).
+        """
+        if sampling.stop and not is_free:
             raise InvalidRequest(
                 "stop: cannot be combined with a constraint, which it would cut short; say in the constraint "
                 "where the text ends",

@@ -17,6 +17,7 @@ from sgrt.llm.outputs import CompletionOutput, Logprob, RequestOutput
 from sgrt.llm.progress import progress_bar
 from sgrt.llm.sampling_params import SamplingParams
 from sgrt_frontend.call import Call, Score, StopReason, TokenLogprob
+from sgrt_grammars.constraint import AnyText
 
 _FINISH_REASONS = {
     StopReason.END_OF_TEXT: "stop",
@@ -209,16 +210,13 @@ class LLM:
 
     def _call(self, number: int, prompt: tuple[int, ...], param: SamplingParams) -> Call:
         room = self._engine.parts.limits.request_tokens - len(prompt)
-        constraint = param.constraint
-        if param.structured_outputs is not None:
-            constraint = param.structured_outputs.constraint()
         if room < 1:
             asked = "" if param.max_tokens is None else f" and max_tokens asks for {param.max_tokens}"
             raise ContextOverflow(
                 f"prompts: prompt {number} has {len(prompt)} tokens{asked}, but {self._most()}",
                 param="prompts",
             )
-        return Call(prompt=prompt, sampling=param.for_call(room=room), constraint=constraint)
+        return Call(prompt=prompt, sampling=param.for_call(room=room), constraint=param.for_output())
 
     def _most(self) -> str:
         """What bounds a request, and the keyword that does."""
@@ -255,12 +253,13 @@ class LLM:
     def _completion(self, completion: Completion, param: SamplingParams) -> CompletionOutput:
         finish = completion.finish
         has_logprobs = param.logprobs is not None
+        is_cut = finish.reason is StopReason.BUDGET and isinstance(param.for_output(), AnyText)
         stopped_by = finish.stop if finish.reason in (StopReason.STOP_STRING, StopReason.STOP_TOKEN) else None
         return CompletionOutput(
             index=completion.index,
             text=completion.text,
             token_ids=list(completion.token_ids),
-            finish_reason=_FINISH_REASONS[finish.reason],
+            finish_reason="length" if is_cut else _FINISH_REASONS[finish.reason],
             stop_reason=stopped_by,
             cumulative_logprob=sum(info.chosen.logprob for info in completion.logprobs)
             if has_logprobs

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
-
 from sgrt.engine.stats import EngineStats
 from sgrt.engine.stream import Stream
+from sgrt_frontend.progress import Progress
 
 _PERIOD_S = 0.1
 
@@ -47,22 +39,12 @@ class Watch:
 
 
 @contextmanager
-def progress_bar(
-    streams: Sequence[Stream], counters: EngineStats, *, console: Console | None = None
-) -> Iterator[None]:
-    """A bar on the terminal over the prompts of `streams`, gone at the end."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[rate]}"),
-    )
+def progress_bar(streams: Sequence[Stream], counters: EngineStats) -> Iterator[None]:
+    """A bar on the terminal over the prompts of `streams`."""
     watch, is_over = Watch(streams, counters), threading.Event()
-    with Progress(*columns, transient=True, console=console) as progress:
+    with Progress("prompts", len(streams)) as progress:
         thread = threading.Thread(
-            target=_follow, args=(progress, watch, len(streams), is_over), name="sgrt-progress", daemon=True
+            target=_follow, args=(progress, watch, is_over), name="sgrt-progress", daemon=True
         )
         thread.start()
         try:
@@ -72,10 +54,12 @@ def progress_bar(
             thread.join()
 
 
-def _follow(progress: Progress, watch: Watch, total: int, is_over: threading.Event) -> None:
-    task = progress.add_task("prompts", total=total, rate="")
-    while not is_over.wait(_PERIOD_S):
+def _follow(progress: Progress, watch: Watch, is_over: threading.Event) -> None:
+    start = time.monotonic()
+    has_ended = False
+    while not has_ended:
+        has_ended = is_over.wait(_PERIOD_S)
         reached = watch.look()
-        seconds = progress.tasks[0].elapsed or 0.0
-        rate = f"{reached.tokens} tokens, {reached.tokens / seconds:.0f}/s" if seconds else ""
-        progress.update(task, completed=reached.prompts, rate=rate)
+        seconds = time.monotonic() - start
+        note = f"{reached.tokens} tokens, {reached.tokens / seconds:.0f}/s" if seconds else ""
+        progress.reach(reached.prompts, note=note)

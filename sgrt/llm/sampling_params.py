@@ -10,6 +10,7 @@ from typing import Literal
 from sgrt.errors import InvalidRequest
 from sgrt_frontend.call import SamplingParams as CallParams
 from sgrt_grammars.constraint import (
+    AnyText,
     Choice,
     Constraint,
     JsonObject,
@@ -25,7 +26,8 @@ class SamplingParams:
 
     `constraint` takes any constraint of `sgrt_grammars`. Presence and frequency penalties count generated
     tokens, the repetition penalty those of the prompt as well. `logprobs=k` returns the k best of the model's own
-    distribution, `prompt_logprobs=k` those of the prompt's tokens. `bad_words` is refused. A request whose `max_tokens` exceed the context ends where the context does.
+    distribution, `prompt_logprobs=k` those of the prompt's tokens. None of `bad_words` is in an output, whatever tokens spell
+    it. A request whose `max_tokens` exceed the context ends where the context does.
     """
 
     n: int = 1
@@ -47,29 +49,33 @@ class SamplingParams:
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     bad_words: Sequence[str] | None = None
-    skip_special_tokens: Literal[True] = True
+    skip_special_tokens: bool = True
     detokenize: Literal[True] = True
     structured_outputs: StructuredOutputsParams | None = None
     constraint: Constraint | None = None
 
     def __post_init__(self) -> None:
-        if not (self.skip_special_tokens and self.detokenize):
-            raise InvalidRequest(
-                "skip_special_tokens and detokenize: only True is supported", param="detokenize"
-            )
+        if not self.detokenize:
+            raise InvalidRequest("detokenize: only True is supported", param="detokenize")
         if self.structured_outputs is not None and self.constraint is not None:
             raise InvalidRequest("constraint: give either it or structured_outputs", param="constraint")
-        if self.bad_words:
+        if self.bad_words and (self.structured_outputs is not None or self.constraint is not None):
             raise InvalidRequest(
-                "bad_words: is not supported; forbid tokens with logit_bias={token: -100}, or say what is allowed with "
-                "structured_outputs=StructuredOutputsParams(regex=...)",
-                param="bad_words",
+                "bad_words: applies to free text alone; say it in the constraint", param="bad_words"
             )
+        if isinstance(self.bad_words, str) or not all(self.bad_words or ()):
+            raise InvalidRequest("bad_words: must be a list of words, none of them empty", param="bad_words")
         if self.prompt_logprobs is not None and self.prompt_logprobs < 0:
             raise InvalidRequest(
                 f"prompt_logprobs: must be at least 0, not {self.prompt_logprobs}", param="prompt_logprobs"
             )
         self.for_call(room=self.max_tokens or 0)
+
+    def for_output(self) -> Constraint | None:
+        """The constraint on an output, if there is one."""
+        if self.structured_outputs is not None:
+            return self.structured_outputs.constraint()
+        return AnyText(without=tuple(self.bad_words)) if self.bad_words else self.constraint
 
     def for_call(self, *, room: int) -> CallParams:
         """The engine's own parameters for a prompt behind which the context has `room` tokens."""
@@ -92,6 +98,7 @@ class SamplingParams:
             include_stop=self.include_stop_str_in_output,
             ignore_eos=self.ignore_eos,
             logprobs=self.logprobs,
+            skip_special=self.skip_special_tokens,
         )
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from scripted_engine import END, saying, scripted_engine, tokenizer
 from tiny_models import TINY_MODELS, write_folder
 
+from sgrt.engine.scripted import continue_with
 from sgrt.errors import ContextOverflow, InvalidRequest
 from sgrt.llm import LLM, SamplingParams, StructuredOutputsParams
 from sgrt.llm.keywords import check_others, compute_mode
 from sgrt.llm.progress import Watch
 from sgrt_frontend.call import Call
 from sgrt_frontend.call import SamplingParams as CallParams
-from sgrt_grammars.constraint import Choice
+from sgrt_grammars.constraint import Choice, Regex
 
 
 def echo_length(prompt: Sequence[int], output: Sequence[int]) -> Mapping[int, float]:
@@ -124,7 +126,7 @@ def test_chats_are_rendered_with_the_models_template() -> None:
 def test_a_progress_bar_leaves_nothing_behind(capsys: pytest.CaptureFixture[str]) -> None:
     with LLM.from_engine(scripted_engine(saying("hello"))) as llm:
         llm.generate(["a", "b"], SamplingParams(temperature=0.0))
-    assert "hello" not in capsys.readouterr().out
+    assert capsys.readouterr().out == ""  # which belongs to the program's own output
 
 
 @pytest.mark.parametrize(
@@ -215,10 +217,35 @@ def test_the_tokens_of_a_prompt_may_be_scored(tmp_path: Path) -> None:
         SamplingParams(prompt_logprobs=-1)
 
 
-def test_bad_words_are_refused_with_what_to_do() -> None:
-    assert SamplingParams(bad_words=[]).bad_words == []
-    with pytest.raises(InvalidRequest, match="bad_words: is not supported; forbid tokens with logit_bias"):
-        SamplingParams(bad_words=["damn"])
+def test_bad_words_are_never_written_and_stops_go_with_them() -> None:
+    with LLM.from_engine(scripted_engine(saying("the horse galloped and galloped"))) as llm:
+        params = SamplingParams(bad_words=["galloped"], temperature=0.0, max_tokens=28)
+        (result,) = llm.generate(["a"], params, use_tqdm=False)
+        assert "galloped" not in result.outputs[0].text
+        assert result.outputs[0].text.startswith("the horse gallope")
+        (stopped,) = llm.generate(["a"], replace(params, stop=["hor"]), use_tqdm=False)
+        assert (stopped.outputs[0].text, stopped.outputs[0].stop_reason) == ("the ", "hor")
+        (cut,) = llm.generate(["a"], replace(params, max_tokens=2), use_tqdm=False)
+        assert cut.outputs[0].finish_reason == "length"
+    for wrong in (
+        {"bad_words": [""]},
+        {"bad_words": ["a"], "constraint": Regex(pattern="a")},
+        {"bad_words": "ab"},
+    ):
+        with pytest.raises(InvalidRequest, match="bad_words"):
+            SamplingParams(**wrong)
+
+
+def test_special_tokens_are_shown_when_they_are_not_skipped() -> None:
+    (mark,) = tokenizer().encode("<|im_start|>", special=True)
+    said = continue_with((mark, *tokenizer().encode("hello")), end_token_id=END)
+    with LLM.from_engine(scripted_engine(said)) as llm:
+        texts = [
+            llm.generate(["a"], SamplingParams(temperature=0.0, skip_special_tokens=skips), use_tqdm=False)[0]
+            for skips in (True, False)
+        ]
+        assert texts[0].outputs[0].text == "hello"
+        assert texts[1].outputs[0].text.startswith("<|im_start|>hello")
 
 
 def test_the_tokenizer_has_the_methods_that_scripts_use() -> None:

@@ -148,6 +148,13 @@ def test_a_banned_word_is_never_written_however_it_is_spelled() -> None:
         assert choice["finish_reason"] in ("length", "stop")
         short = client.complete(bad_words=["galloped"], temperature=0, max_tokens=4).json()["choices"][0]
         assert short["finish_reason"] == "length"
+        for answer in (
+            client.complete(bad_words=["galloped"], stop="hor", temperature=0, max_tokens=28),
+            client.chat(bad_words=["galloped"], stop="hor", temperature=0, max_tokens=28),
+        ):
+            stopped = answer.json()["choices"][0]
+            text = stopped["text"] if "text" in stopped else stopped["message"]["content"]
+            assert (text, stopped["stop_reason"]) == ("the ", "hor")
 
 
 def test_the_second_time_the_prompt_is_in_the_cache() -> None:
