@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cpu_parts import growth, parity, passes
+from cpu_parts import dispatch, growth, parity, passes
 from cpu_parts.peers import LlamaServer, Piped, peak_rss_mb, sgrt_peer, vllm_peer
 from cpu_parts.prompts import Prompts, Tokens
 from cpu_parts.workload import WORKLOADS, Bench, Peer, Result
@@ -52,6 +52,8 @@ def main() -> None:
         _parity(arguments)
     if "passes" in arguments.tasks:
         _passes(arguments)
+    if "dispatch" in arguments.tasks:
+        _dispatch(arguments)
     if "cold" in arguments.tasks:
         _cold(arguments)
     names = [task for task in arguments.tasks if task in WORKLOADS]
@@ -68,7 +70,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=int, default=5, help="of each task and engine (default: %(default)s)"
     )
-    known = [*WORKLOADS, "cold", "limits", "growth", "passes", "parity"]
+    known = [*WORKLOADS, "cold", "limits", "growth", "passes", "parity", "dispatch"]
     parser.add_argument("--tasks", nargs="+", choices=known, default=[*WORKLOADS, "cold", "limits"])
     parser.add_argument("--llama-server", type=Path, help="llama.cpp's llama-server")
     parser.add_argument("--llama-model", type=Path, help="its GGUF file; Q4_0 is its fastest type")
@@ -204,6 +206,16 @@ def _passes(arguments: argparse.Namespace) -> None:
             f"a pass has {found.mask_ms:.2f} ms of masks, {found.other_ms:.2f} ms of planning, drawing, committing",
             flush=True,
         )
+
+
+def _dispatch(arguments: argparse.Namespace) -> None:
+    """What Python adds to a step of one sequence."""
+    found = dispatch.measure(arguments.model, _bench(arguments.model).prompts, threads=arguments.threads)
+    print(
+        f"dispatch  a step of one sequence: {found.step_ms:.2f} ms, of them {found.kernels_ms:.2f} ms in the kernels; "
+        f"{found.share_beside:.1%} beside them",
+        flush=True,
+    )
 
 
 def _growth(arguments: argparse.Namespace) -> None:

@@ -143,7 +143,8 @@ class EngineCore:
             return False
         self._note_starts(step, now_s)
         plan = step.plan()
-        self._measure()
+        if self._moved(step):
+            self._measure()
         finished = self.stats.finished
         planned = time.perf_counter()
         logits = self._runner.run(plan)  # a GPU computes them while masks are filled
@@ -238,6 +239,18 @@ class EngineCore:
         self.stats.queue_length = self.scheduler.num_waiting
         self.stats.running = self.scheduler.num_running
         self._measure_pages()
+
+    def _moved(self, step: Step) -> bool:
+        """Whether sizes may be others than last measured; most steps of decoding sequences change none."""
+        allocator, stats = self.scheduler.allocator, self.stats
+        return (
+            step.works[-1].is_prefill  # prompts come last
+            or stats.pages_used != stats.pages_total - allocator.num_free
+            or stats.tail_pages_used != stats.tail_pages_total - allocator.num_free_tails
+            or stats.pages_cached != self.scheduler.tree.num_pages
+            or stats.running != self.scheduler.num_running
+            or stats.queue_length != self.scheduler.num_waiting
+        )
 
     def _measure_pages(self) -> None:
         stats, scheduler = self.stats, self.scheduler

@@ -30,6 +30,11 @@ class NativeRunner:
         """Width of the logits."""
         return self._decoder.config.vocabulary
 
+    @property
+    def kernel_s(self) -> float:
+        """Seconds spent inside the kernels so far."""
+        return self._decoder.kernel_s
+
     def run(self, plan: Plan) -> Tensor:
         """Copy the plan's pages, then compute its spans in one pass."""
         pool = self._pool

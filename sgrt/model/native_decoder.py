@@ -7,6 +7,7 @@ in one fixed order. They do not depend on the batch, on chunk sizes or on what w
 from __future__ import annotations
 
 import ctypes
+import time
 from array import array
 from types import TracebackType
 from typing import Self
@@ -64,6 +65,7 @@ class NativeDecoder:
         self._step = StepStruct(keys=ctypes.addressof(self._keys), values=ctypes.addressof(self._values))
         self._seals = SealsStruct()
         self._step_address = ctypes.addressof(self._step)
+        self._kernel_s = 0.0
 
     @property
     def config(self) -> ModelConfig:
@@ -79,6 +81,11 @@ class NativeDecoder:
     def weight_bytes(self) -> int:
         """Bytes of the packed weights, all of them read by a step that wants logits."""
         return self._arena.packed_bytes
+
+    @property
+    def kernel_s(self) -> float:
+        """Seconds spent inside the kernels so far."""
+        return self._kernel_s
 
     def forward(self, batch: Batch) -> Tensor:
         """Write the batch's keys and values into their pages and return logits, [rows, vocabulary] float32.
@@ -127,7 +134,9 @@ class NativeDecoder:
         step.seals = None if numbers.seals is None else ctypes.addressof(self._seals)
         step.largest = None if largest is None else largest.buffer_info()[0]
         step.candidates = candidates
+        started = time.perf_counter()
         outcome = self._library.sgrt_decoder_forward(self._handle, self._step_address)
+        self._kernel_s += time.perf_counter() - started
         del held
         if outcome == 0:
             raise MemoryError(f"no memory for a step of {step.tokens} tokens")

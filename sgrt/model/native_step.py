@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 
@@ -41,8 +40,8 @@ class StepNumbers:
         """Point the structures at arrays with these numbers; they must live as long as those are used."""
         tokens, rows, sequences = len(self.token_ids), len(self.logit_rows), len(self.context_lengths)
         width, table = _table(self.page_tables)
-        long = array("q", chain(self.token_ids, self.positions, self.slots, self.logit_rows))
-        short = array("i", chain(self.query_starts, self.context_lengths, table))
+        long = array("q", self.token_ids + self.positions + self.slots + self.logit_rows)
+        short = array("i", self.query_starts + self.context_lengths + table)
         assert long.itemsize == _LONG and short.itemsize == _SHORT, "C's integers have other sizes here"
         address, _ = long.buffer_info()
         step.token_ids = address
@@ -68,8 +67,10 @@ def _write_seals(numbers: SealNumbers, seals: SealsStruct) -> tuple[array[int], 
     return long, short
 
 
-def _table(rows: list[list[int]]) -> tuple[int, Iterable[int]]:
+def _table(rows: list[list[int]]) -> tuple[int, list[int]]:
     """The longest row's length, 1 at least, and all rows filled up to it with zeros."""
+    if len(rows) == 1 and rows[0]:
+        return len(rows[0]), rows[0]
     width = max(map(len, rows), default=1) or 1
     filled = (row if len(row) == width else [*row, *[0] * (width - len(row))] for row in rows)
-    return width, chain.from_iterable(filled)
+    return width, list(chain.from_iterable(filled))
