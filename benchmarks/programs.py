@@ -29,6 +29,8 @@ from program_workloads.workload import Build, Scale, Workload
 
 import sgrt
 from sgrt.config import EngineSettings
+from sgrt_frontend.encoder import Encoder
+from sgrt_frontend.generate import kept_tokens
 from sgrt_frontend.loop import LoopThread
 from sgrt_frontend.planning.tree import PlanTree
 from sgrt_frontend.trace import CallKind, Trace
@@ -158,9 +160,9 @@ def measure(workload: Workload, machines: Machines, plan: sgrt.ProgramPlan) -> M
     with machines.machine(pool) as machine:
         states, seconds = machine.run(workload)
         counters = machine.engine.counters
+        traces = [state.trace for state in states]
+        planned = plan.with_outputs(output_lengths(traces), kept_lengths(traces, machine.engine))
     usage = sgrt.total_usage(states)
-    traces = [state.trace for state in states]
-    planned = plan.with_outputs(output_lengths(traces))
     return Measurement(
         calls=sum(len(trace.calls) for trace in traces),
         prompt_tokens=usage.prompt_tokens,
@@ -196,6 +198,17 @@ def output_lengths(traces: Iterable[Trace]) -> dict[tuple[int, str], int]:
         for item, trace in enumerate(traces)
         for call in trace.calls
         if call.samples
+    }
+
+
+def kept_lengths(traces: Iterable[Trace], backend: sgrt.Backend) -> dict[tuple[int, str], int]:
+    """Tokens of every output that its state went on with, by item and call."""
+    encoder = Encoder(backend)
+    return {
+        (item, call.label): len(kept_tokens(call.samples[0], encoder))
+        for item, trace in enumerate(traces)
+        for call in trace.calls
+        if call.samples and call.kind is CallKind.GENERATE
     }
 
 

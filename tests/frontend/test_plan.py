@@ -241,3 +241,21 @@ def test_only_text_can_be_left_open() -> None:
     with pytest.raises(InvalidRequest, match="count: only text can be left open"):
         program.on(five_words()).plan_open()
     assert program.on(five_words()).plan_open(count=2).calls == Bounds(0, 0)
+
+
+def test_a_state_goes_on_without_the_stop_string_of_an_output() -> None:
+    @function
+    def program(s: State) -> None:
+        s += "List: " + gen("x", max_tokens=20, stop=";") + gen("y", max_tokens=20)
+
+    planned = program.on(five_words()).plan()
+    drawn = {(0, "s#0"): 8, (0, "s#1"): 5}
+    plain = planned.with_outputs(drawn)
+    made = planned.with_outputs(drawn, kept={(0, "s#0"): 6})
+    begin = plain.calls[0, "s#0"].prompt_tokens
+    assert plain.calls[0, "s#1"].prompt_tokens == begin + 8
+    assert made.calls[0, "s#1"].prompt_tokens == begin + 6
+    assert made.calls[0, "s#0"].output_tokens == 8 and made.passes == plain.passes
+    assert made.calls[0, "s#1"].shared_tokens == begin + 5, (
+        "all that is kept was computed; the last token is again"
+    )

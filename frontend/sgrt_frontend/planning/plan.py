@@ -148,8 +148,12 @@ class ProgramPlan:
         low, high = sorted((self.short.seconds, self.long.seconds))
         return low, high
 
-    def with_outputs(self, lengths: Mapping[tuple[int, str], int]) -> Simulation:
+    def with_outputs(
+        self, lengths: Mapping[tuple[int, str], int], kept: Mapping[tuple[int, str], int] | None = None
+    ) -> Simulation:
         """The plan once output lengths are known: tokens by (item number, call label), as in a trace.
+
+        `kept` are the tokens with which the state goes on, where they are fewer: a stop string is left out.
 
         Raises:
             InvalidRequest: the plan is not static.
@@ -159,18 +163,21 @@ class ProgramPlan:
                 "lengths: only a static plan has one outcome for given lengths", param="lengths"
             )
         sizes: dict[int, int] = {}
+        dropped: dict[tuple[int, str], int] = {}
         for item, (path,) in enumerate(self.items):
             for call in path.calls:
-                length = lengths.get((item, call.label))
+                key = (item, call.label)
+                length = lengths.get(key)
                 if length is None or not call.output:
                     continue
-                last = (
-                    1 if len(call.output) > 1 and length > 0 else 0
-                )  # the last token of a generation is a run of its own
-                sizes |= dict(zip([-token for token in call.output], [length - last, last], strict=False))
+                size = (kept or {}).get(key, length)
+                dropped[key] = length - size
+                # The last token drawn is a run of its own: the call ends before its keys and values are computed.
+                last = 1 if len(call.output) > 1 and length > 0 and not dropped[key] else 0
+                sizes |= dict(zip([-token for token in call.output], [size - last, last], strict=False))
         units = self.units.fixed(sizes)
         items = [(paths, True) for paths in self.items]
-        return _simulated(items, units, self.options, is_long=True, hints=self.units)
+        return _simulated(items, units, self.options, is_long=True, hints=self.units, dropped=dropped)
 
     @property
     def longest_path(self) -> tuple[str, ...]:
@@ -289,6 +296,7 @@ def _simulated(
     *,
     is_long: bool,
     hints: Units | None = None,
+    dropped: Mapping[tuple[int, str], int] | None = None,
 ) -> Simulation:
     """Simulate the paths with the fewest, or the most, prompt tokens."""
 
@@ -304,6 +312,7 @@ def _simulated(
         concurrency=options.concurrency,
         machine=options.machine,
         hints=hints,
+        dropped=dropped or {},
     )
 
 

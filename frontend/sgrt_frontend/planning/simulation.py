@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from sgrt_frontend.planning.backend import PlannedCall
 from sgrt_frontend.planning.cost import CostModel
@@ -16,6 +17,7 @@ from sgrt_frontend.trace import CallKind
 
 Key = tuple[int, str]  # item number, call label
 
+_NOTHING: Mapping[Key, int] = MappingProxyType({})
 # As in the engine: fewer tokens of a neighbour's prefix are not worth waiting for.
 _MIN_AWAITED_TOKENS = 8
 
@@ -99,14 +101,15 @@ def simulate(
     concurrency: int,
     machine: Machine,
     hints: Units | None = None,
+    dropped: Mapping[Key, int] = _NOTHING,
 ) -> Simulation:
     """Run the calls of all items, each as soon as what its prompt needs is there.
 
     At most `concurrency` items run at a time. `is_long` gives unknown runs their greatest length instead
     of their least. What is needed later is kept until its last use. `hints` are the unknown runs as calls go out with them,
-    where `units` know better.
+    where `units` know better; `dropped` are tokens that a call draws and the state does not go on with.
     """
-    simulator = _Simulator(items, units, machine, is_long=is_long, hints=hints or units)
+    simulator = _Simulator(items, units, machine, is_long=is_long, hints=hints or units, dropped=dropped)
     simulator.run(concurrency)
     return Simulation(
         calls=simulator.done,
@@ -162,6 +165,7 @@ class _Simulator:
         *,
         is_long: bool,
         hints: Units,
+        dropped: Mapping[Key, int],
     ) -> None:
         self.done: dict[Key, SimulatedCall] = {}
         self.passes = 0
@@ -169,6 +173,7 @@ class _Simulator:
         self._items = items
         self._units = units
         self._hints = hints
+        self._dropped = dropped
         self._machine = machine
         self._is_long = is_long
         self._best = PlanTree(self._size)  # what an unlimited cache has
@@ -244,7 +249,9 @@ class _Simulator:
         call = progress.call
         progress.attempts -= 1
         prompt = self._size(call.prompt)
-        output = self._size(call.output) if call.kind is CallKind.GENERATE else 0
+        output = 0
+        if call.kind is CallKind.GENERATE:
+            output = self._size(call.output) + self._dropped.get(key, 0)
         progress.sequences = len(call.branches) or call.samples
         if call.branches:
             for size in call.branches:
