@@ -132,7 +132,7 @@ def _check_rotated_writes(bench: Bench) -> None:
     shape = PageShape(page_tokens=32, kv_heads=kv_heads, head_dim=width)
     wide = bench.normal(tokens, (heads + 2 * kv_heads) * width, dtype=BF16)
     widths = [heads * width, kv_heads * width, kv_heads * width]
-    query, keys, values = (part.view(tokens, -1, width) for part in wide.split(widths, dim=1))
+    query, keys, values = (part.view(tokens, -1, width) for part in torch.split(wide, widths, dim=1))
     positions = torch.arange(tokens, device=bench.device) * 31
     cos, sin = rope_reference.rope_table(positions, width, 5e5)
     slots = torch.randperm(tokens, device=bench.device, generator=bench.generator)

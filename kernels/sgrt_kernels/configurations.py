@@ -90,7 +90,7 @@ def default_config(
     if is_sealed and page <= 16:
         return replace(config, decode_slots=2, decode_warps=config.decode_warps // 2)
     if is_sealed and group > 8:
-        return replace(config, decode_warps=8)
+        return replace(config, decode_warps=8, decode_stages=3 if arch >= 90 else 2)
     return config
 
 
@@ -99,12 +99,12 @@ def _config_of_heads(arch: int, head_dim: int, *, is_sealed: bool) -> AttentionC
         return AttentionConfig(
             decode_tokens=32 if is_sealed else 16,
             decode_warps=8,
-            extend_rows=64,
+            extend_rows=32 if is_sealed and arch < 90 else 64,
             extend_tokens=32,
-            extend_warps=8,
+            extend_warps=4 if is_sealed and arch < 90 else 8,
         )
     if is_sealed and arch < 90:
-        return AttentionConfig(extend_rows=64, extend_tokens=32, extend_warps=4)
+        return AttentionConfig(extend_rows=32, extend_tokens=32, extend_warps=4)
     if is_sealed and arch >= 100 and head_dim <= 64:
         return AttentionConfig(
             extend_rows=64, extend_warps=4

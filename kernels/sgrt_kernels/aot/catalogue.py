@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 import triton
+from triton.runtime import JITFunction
 
 from sgrt_kernels.aot.compiler import Launch, meta
 from sgrt_kernels.attention_tiles import merge_splits
@@ -73,135 +74,95 @@ class AttentionShape:
 _SEQUENCES, _TOKENS, _PAGES, _TABLE = 64, 512, 4096, 512
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pages:
+    """What decode and extend kernels take between query and lengths, and behind the scale."""
+
+    tensors: tuple[torch.Tensor, ...]
+    strides: tuple[int, ...]
+    constants: dict[str, object]
+
+
 def decode(shape: AttentionShape, config: AttentionConfig) -> tuple[Launch, int]:
     """Decode over exact pages, and the bytes that a round of its main loop moves."""
-    block = min(config.decode_tokens, shape.page)
-    launch = Launch(
-        name="decode",
-        kernel=decode_kernel,
-        arguments=(
-            meta(_SEQUENCES, shape.heads, shape.head_dim, dtype=shape.dtype),
-            *_exact_pages(shape),
-            meta(_SEQUENCES, _TABLE, dtype=_I32),
-            meta(_SEQUENCES, dtype=_I32),
-            *_partials(shape),
-            0.088,
-            shape.heads * shape.head_dim,
-            _TABLE,
-            *_exact_strides(shape),
-            *_exact_strides(shape),
-        ),
-        options={
-            **shape.common,
-            "WINDOW": shape.window,
-            "BLOCK_H": shape.columns,
-            "BLOCK_N": block,
-            "SLOTS": config.decode_slots,
-            "SPLITS": shape.splits,
-            "STAGES": config.decode_stages,
-            "num_warps": config.decode_warps,
-        },
-    )
-    return launch, config.decode_slots * block * 2 * shape.head_dim * shape.dtype.itemsize
+    tokens = config.decode_slots * min(config.decode_tokens, shape.page)
+    launch = _decode("decode", decode_kernel, shape, config, _exact(shape))
+    return launch, tokens * 2 * shape.head_dim * shape.dtype.itemsize
 
 
 def sealed_decode(shape: AttentionShape, config: AttentionConfig) -> tuple[Launch, int]:
     """Decode over sealed pages, and the bytes that a round of its main loop moves, scales included."""
-    block = min(config.decode_tokens, shape.page)
-    launch = Launch(
-        name="sealed_decode",
-        kernel=sealed_decode_kernel,
-        arguments=(
-            meta(_SEQUENCES, shape.heads, shape.head_dim, dtype=shape.dtype),
-            *_exact_pages(shape),
-            *_sealed_pages(shape),
-            meta(_SEQUENCES, _TABLE, dtype=_I32),
-            meta(_SEQUENCES, 1, dtype=_I32),
-            meta(_SEQUENCES, dtype=_I32),
-            *_partials(shape),
-            0.088,
-            shape.heads * shape.head_dim,
-            _TABLE,
-            1,
-            *_sealed_strides(shape),
-        ),
-        options={
-            **shape.common,
-            "WINDOW": shape.window,
-            "BLOCK_H": shape.columns,
-            "BLOCK_N": block,
-            "SLOTS": config.decode_slots,
-            "SPLITS": shape.splits,
-            "STAGES": config.decode_stages,
-            "CODE": shape.code,
-            "PTX": True,
-            "num_warps": config.decode_warps,
-        },
-    )
-    token_bytes = 2 * shape.head_dim + 2
-    page_bytes = 2 * shape.head_dim + 4
-    return launch, config.decode_slots * (block * token_bytes + page_bytes * block // shape.page)
+    tokens = config.decode_slots * min(config.decode_tokens, shape.page)
+    launch = _decode("sealed_decode", sealed_decode_kernel, shape, config, _sealed(shape, own_pages=1))
+    return launch, tokens * (2 * shape.head_dim + 2) + tokens * (2 * shape.head_dim + 8) // shape.page
 
 
 def extend(shape: AttentionShape, config: AttentionConfig) -> Launch:
     """Ragged chunks over exact pages."""
-    return Launch(
-        name="extend",
-        kernel=extend_kernel,
-        arguments=(
-            meta(_TOKENS, shape.heads, shape.head_dim, dtype=shape.dtype),
-            *_exact_pages(shape),
-            meta(_SEQUENCES, _TABLE, dtype=_I32),
-            meta(_SEQUENCES + 1, dtype=_I32),
-            meta(_SEQUENCES, dtype=_I32),
-            meta(_TOKENS, shape.heads, shape.head_dim, dtype=shape.dtype),
-            0.088,
-            3,
-            shape.heads * shape.head_dim,
-            _TABLE,
-            *_exact_strides(shape),
-            *_exact_strides(shape),
-        ),
-        options={
-            **shape.common,
-            "WINDOW": shape.window,
-            "BLOCK_M": config.extend_rows,
-            "BLOCK_N": config.extend_tokens,
-            "STAGES": config.extend_stages,
-            "num_warps": config.extend_warps,
-        },
-    )
+    return _extend("extend", extend_kernel, shape, config, _exact(shape), config.extend_tokens)
 
 
 def sealed_extend(shape: AttentionShape, config: AttentionConfig) -> Launch:
     """Ragged chunks over sealed pages."""
+    block = min(config.extend_tokens, shape.page)
+    pages = _sealed(shape, own_pages=17)
+    return _extend("sealed_extend", sealed_extend_kernel, shape, config, pages, block)
+
+
+def _decode(
+    name: str, kernel: JITFunction[object], shape: AttentionShape, config: AttentionConfig, pages: _Pages
+) -> Launch:
     return Launch(
-        name="sealed_extend",
-        kernel=sealed_extend_kernel,
+        name=name,
+        kernel=kernel,
         arguments=(
-            meta(_TOKENS, shape.heads, shape.head_dim, dtype=shape.dtype),
-            *_exact_pages(shape),
-            *_sealed_pages(shape),
-            meta(_SEQUENCES, _TABLE, dtype=_I32),
-            meta(_SEQUENCES, 17, dtype=_I32),
-            meta(_SEQUENCES + 1, dtype=_I32),
+            _query(_SEQUENCES, shape),
+            *pages.tensors,
             meta(_SEQUENCES, dtype=_I32),
-            meta(_TOKENS, shape.heads, shape.head_dim, dtype=shape.dtype),
+            *_partials(shape),
             0.088,
-            3,
-            shape.heads * shape.head_dim,
-            _TABLE,
-            17,
-            *_sealed_strides(shape),
+            *pages.strides,
         ),
         options={
             **shape.common,
-            "WINDOW": shape.window,
+            **pages.constants,
+            "BLOCK_H": shape.columns,
+            "BLOCK_N": min(config.decode_tokens, shape.page),
+            "SLOTS": config.decode_slots,
+            "SPLITS": shape.splits,
+            "STAGES": config.decode_stages,
+            "num_warps": config.decode_warps,
+        },
+    )
+
+
+def _extend(
+    name: str,
+    kernel: JITFunction[object],
+    shape: AttentionShape,
+    config: AttentionConfig,
+    pages: _Pages,
+    block: int,
+) -> Launch:
+    return Launch(
+        name=name,
+        kernel=kernel,
+        arguments=(
+            _query(_TOKENS, shape),
+            *pages.tensors,
+            meta(_SEQUENCES + 1, dtype=_I32),
+            meta(_SEQUENCES, dtype=_I32),
+            _query(_TOKENS, shape),
+            0.088,
+            3,
+            *pages.strides,
+        ),
+        options={
+            **shape.common,
+            **pages.constants,
             "BLOCK_M": config.extend_rows,
-            "BLOCK_N": min(config.extend_tokens, shape.page),
+            "BLOCK_N": block,
             "STAGES": config.extend_stages,
-            "CODE": shape.code,
-            "PTX": True,
             "num_warps": config.extend_warps,
         },
     )
@@ -214,7 +175,7 @@ def tree_item(shape: AttentionShape, *, rows: int) -> Launch:
         name="tree_item",
         kernel=tree_item_kernel,
         arguments=(
-            meta(_SEQUENCES, shape.heads, shape.head_dim, dtype=shape.dtype),
+            _query(_SEQUENCES, shape),
             *_exact_pages(shape),
             *tables,
             meta(900, shape.heads, shape.head_dim, dtype=_F32),
@@ -372,6 +333,27 @@ def sampling() -> tuple[Launch, ...]:
             options={"BLOCK": 256},
         ),
     )  # fmt: skip
+
+
+def _query(rows: int, shape: AttentionShape) -> torch.Tensor:
+    return meta(rows, shape.heads, shape.head_dim, dtype=shape.dtype)
+
+
+def _exact(shape: AttentionShape) -> _Pages:
+    return _Pages(
+        tensors=(*_exact_pages(shape), meta(_SEQUENCES, _TABLE, dtype=_I32)),
+        strides=(shape.heads * shape.head_dim, _TABLE, *_exact_strides(shape), *_exact_strides(shape)),
+        constants={"WINDOW": shape.window},
+    )
+
+
+def _sealed(shape: AttentionShape, *, own_pages: int) -> _Pages:
+    tables = (meta(_SEQUENCES, _TABLE, dtype=_I32), meta(_SEQUENCES, own_pages, dtype=_I32))
+    return _Pages(
+        tensors=(*_exact_pages(shape), *_sealed_pages(shape), *tables),
+        strides=(shape.heads * shape.head_dim, _TABLE, own_pages, *_sealed_strides(shape)),
+        constants={"WINDOW": shape.window, "CODE": shape.code, "PTX": True},
+    )
 
 
 def _exact_pages(shape: AttentionShape) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,6 +9,32 @@ namespace sgrt {
 
 constexpr int kFewRows = 8;
 
+// Add a block's values to `out`, shrunk before: kVectors vectors of channels from there on, for kRows rows that lie
+// `head_dim` apart. value(t, i): vector i of token t.
+template <int kRows, int kVectors, typename Value>
+inline void weigh_values(int count, int head_dim, const float* weights, const float* shrink, float* out, Value value) {
+    f32x16 acc[kRows][kVectors];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+        for (int i = 0; i < kVectors; ++i) acc[r][i] = mul(load(out + r * head_dim + i * kLanes), splat(shrink[r]));
+    for (int t = 0; t < count; ++t) {
+        f32x16 v[kVectors];
+#pragma GCC unroll 4
+        for (int i = 0; i < kVectors; ++i) v[i] = value(t, i);
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) {
+            const f32x16 p = splat(weights[r * kBlockTokens + t]);
+#pragma GCC unroll 4
+            for (int i = 0; i < kVectors; ++i) acc[r][i] = fma(p, v[i], acc[r][i]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+        for (int i = 0; i < kVectors; ++i) store(out + r * head_dim + i * kLanes, acc[r][i]);
+}
+
 // Keys and values straight from the pages: for few rows, laying them out first would cost more than it saves. The
 // arithmetic is that of the laid-out block.
 template <PageType kType>
@@ -60,27 +86,9 @@ struct DirectBlock {
 
     template <int kRows, int kVectors>
     void weigh(int d, const float* weights, const float* shrink, float* out) const {
-        f32x16 acc[kRows][kVectors];
-#pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 4
-            for (int i = 0; i < kVectors; ++i)
-                acc[r][i] = mul(load(out + r * head_dim + d + i * kLanes), splat(shrink[r]));
-        for (int t = 0; t < count; ++t) {
-            f32x16 v[kVectors];
-#pragma GCC unroll 4
-            for (int i = 0; i < kVectors; ++i) v[i] = load_value(values + at[t] + d + i * kLanes);
-#pragma GCC unroll 4
-            for (int r = 0; r < kRows; ++r) {
-                const f32x16 p = splat(weights[r * kBlockTokens + t]);
-#pragma GCC unroll 4
-                for (int i = 0; i < kVectors; ++i) acc[r][i] = fma(p, v[i], acc[r][i]);
-            }
-        }
-#pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 4
-            for (int i = 0; i < kVectors; ++i) store(out + r * head_dim + d + i * kLanes, acc[r][i]);
+        weigh_values<kRows, kVectors>(count, head_dim, weights, shrink, out + d, [&](int t, int i) {
+            return load_value(values + at[t] + d + i * kLanes);
+        });
     }
 };
 

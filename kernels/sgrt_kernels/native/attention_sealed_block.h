@@ -94,27 +94,9 @@ struct SealedBlock {
 
     template <int kRows, int kVectors>
     void weigh(int d, const float* weights, const float* shrink, float* out) const {
-        const int dim = shape.head_dim;
-        f32x16 acc[kRows][kVectors];
-#pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 4
-            for (int i = 0; i < kVectors; ++i) acc[r][i] = mul(load(out + r * dim + d + i * kLanes), splat(shrink[r]));
-        for (int t = 0; t < count; ++t) {
-            f32x16 v[kVectors];
-#pragma GCC unroll 4
-            for (int i = 0; i < kVectors; ++i) v[i] = load_codes<kType>(layer.values + at[t] + d + i * kLanes);
-#pragma GCC unroll 4
-            for (int r = 0; r < kRows; ++r) {
-                const f32x16 p = splat(weights[r * kBlockTokens + t]);
-#pragma GCC unroll 4
-                for (int i = 0; i < kVectors; ++i) acc[r][i] = fma(p, v[i], acc[r][i]);
-            }
-        }
-#pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 4
-            for (int i = 0; i < kVectors; ++i) store(out + r * dim + d + i * kLanes, acc[r][i]);
+        weigh_values<kRows, kVectors>(count, shape.head_dim, weights, shrink, out + d, [&](int t, int i) {
+            return load_codes<kType>(layer.values + at[t] + d + i * kLanes);
+        });
     }
 };
 

@@ -151,7 +151,9 @@ def check(case: Case) -> None:
     assert code.spills == 0
     assert code.stack_bytes == 0
     assert case.matrix <= code.matrix_instructions
-    wide_copies = code.count("LDGSTS.E.BYPASS.128", "LDGSTS.E.BYPASS.LTC128B.128", loop_only=True)
+    wide_copies = code.count(
+        "LDGSTS.E.BYPASS.128", "LDGSTS.E.BYPASS.LTC128B.128", "LDG.E.128", loop_only=True
+    )
     assert wide_copies * 16 * 32 * code.warps >= case.loop_bytes, (
         "keys and values are not loaded 16 bytes at a time"
     )
