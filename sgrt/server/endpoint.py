@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
 
 from starlette.types import Receive, Scope, Send
@@ -108,24 +108,22 @@ class Endpoint:
 
     async def _send_stream(self, send: Send, reply: StreamReply) -> None:
         headers = {"cache-control": "no-cache", "x-accel-buffering": "no", **reply.headers}
-        pulse: asyncio.Future[None] | None = None
+        pulse = _Pulse(send, self._limits)
         try:
             async with aclosing(reply.events) as events:
                 await _start(send, 200, "text/event-stream; charset=utf-8", headers)
                 await _body(send, reply.first, more=True)
-                pulse = asyncio.ensure_future(_show_life(send, self._limits.keep_alive_s))
-                async for item in events:
-                    async with asyncio.timeout(self._limits.stall_timeout_s):
-                        await _body(send, item, more=True)
-        except TimeoutError:
+                with pulse.watching():
+                    async for item in events:
+                        await pulse.body(item)
+        except asyncio.CancelledError:
+            if not pulse.is_stalled:
+                raise
             self._on_disconnect()  # a client that does not read is as good as gone, and its place is wanted
             return
         except Exception as error:  # noqa: BLE001 the 200 is out: the error goes into the stream
             _log_unknown(error)
             await _body(send, event(from_exception(error).body), more=True)
-        finally:
-            if pulse is not None:
-                pulse.cancel()
         await _body(send, reply.last_event, more=False)
 
     async def _read(self, scope: Scope, receive: Receive) -> Mapping[str, JsonValue]:
@@ -147,11 +145,54 @@ class Endpoint:
         return await asyncio.to_thread(parse_object, raw, max_depth=self._limits.json_depth)
 
 
-async def _show_life(send: Send, interval_s: float) -> None:
-    """A comment every so often keeps proxies from closing a stream that waits for its first token."""
-    while True:
-        await asyncio.sleep(interval_s)
-        await _body(send, _KEEP_ALIVE, more=True)
+class _Pulse:
+    """Sends the items of a stream, shows life while there are none, and gives up on a client that does not read.
+
+    One clock for the stream, not a timeout for each item: setting one up costs more than sending.
+    """
+
+    def __init__(self, send: Send, limits: EndpointLimits) -> None:
+        self._send = send
+        self._limits = limits
+        self._is_sending = False
+        self._num_sent = 0
+        self.is_stalled = False
+
+    async def body(self, item: bytes) -> None:
+        """Send one item; cancelled once it has not been taken for too long."""
+        self._is_sending = True
+        await _body(self._send, item, more=True)
+        self._is_sending = False
+        self._num_sent += 1
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the task that is running, while the block does."""
+        task = asyncio.current_task()
+        assert task is not None, "streams are sent by tasks"
+        clocks = [asyncio.ensure_future(clock) for clock in (self._show_life(), self._end_stalled(task))]
+        try:
+            yield
+        finally:
+            for clock in clocks:
+                clock.cancel()
+
+    async def _show_life(self) -> None:
+        """A comment every so often keeps proxies from closing a stream that waits for its first token."""
+        while True:
+            await asyncio.sleep(self._limits.keep_alive_s)
+            if not self._is_sending:
+                await self.body(_KEEP_ALIVE)
+
+    async def _end_stalled(self, task: asyncio.Task[object]) -> None:
+        """Cancel the task once nothing was taken for the limit, or up to a quarter more."""
+        looks, num_sent = 0, -1
+        while looks < 4:
+            await asyncio.sleep(self._limits.stall_timeout_s / 4)
+            is_same = self._is_sending and num_sent == self._num_sent
+            looks, num_sent = looks + 1 if is_same else 0, self._num_sent
+        self.is_stalled = True
+        task.cancel()
 
 
 async def _end(task: asyncio.Future[None]) -> None:

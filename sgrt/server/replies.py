@@ -6,6 +6,8 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from sgrt.server.errors import ApiError
 
 _NO_HEADERS: Mapping[str, str] = {}
@@ -38,9 +40,15 @@ Reply = TextReply | StreamReply
 
 
 def dumps(value: object) -> bytes:
-    """JSON as UTF-8; what is no character (half a surrogate pair) becomes U+FFFD."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.encode("utf-8", "replace")
+    """JSON as UTF-8; what is no character (half a surrogate pair) becomes U+FFFD, and what is no number null.
+
+    pydantic's writer takes a tenth of the time of Python's own, which counts for the events of streams.
+    """
+    try:
+        return to_json(value, inf_nan_mode="null")
+    except PydanticSerializationError:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace")
 
 
 def json_reply(value: object, *, status: int = 200, headers: Mapping[str, str] = _NO_HEADERS) -> TextReply:
