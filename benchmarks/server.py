@@ -42,6 +42,16 @@ def calls(backend: Backend, count: int, *, tokens: int, priorities: Sequence[int
     ]
 
 
+def agent_calls(backend: Backend, *, number: int, count: int, tokens: int) -> list[Call]:
+    """The calls of many agents at once: 1,000 shared tokens, 49 of their own; `number` makes them unlike others'."""
+    shared = backend.encode(f"Round {number}. {WORDS * 10}")[:1000]
+    sampling = SamplingParams(max_tokens=tokens, min_tokens=tokens, ignore_eos=True)
+    return [
+        Call(prompt=(*shared, *backend.encode(f" Part {part}. {WORDS}")[:49]), sampling=sampling)
+        for part in range(count)
+    ]
+
+
 async def run_call(backend: Backend, call: Call) -> float:
     """Seconds to the first token; the call runs to its end."""
     start, first = time.monotonic(), 0.0
@@ -133,27 +143,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--threads", type=int, default=None)
-    parser.add_argument("--calls", type=int, default=16)
+    parser.add_argument("--calls", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--probe-health", metavar="URL", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.probe_health:
         probe_health(arguments.probe_health)
         return
-    rounds = 3
+    rounds = 4
+
+    def agents(backend: Backend, number: int) -> list[Call]:
+        return agent_calls(backend, number=number, count=arguments.calls, tokens=arguments.tokens)
 
     def show(name: str, **values: object) -> None:
         print(json.dumps({"measurement": name, **values}), flush=True)
 
     with Engine(arguments.model, threads=arguments.threads) as engine:
-        work = calls(engine, arguments.calls, tokens=arguments.tokens)
-        best = max(asyncio.run(throughput(engine, work)) for _ in range(rounds))
+        work = [agents(engine, number) for number in range(rounds)]
+        best = max(asyncio.run(throughput(engine, part)) for part in work)
         show("in_process_tokens_per_s", value=best)
 
     async def over_http(url: str) -> object:
         with HttpBackend(url) as remote:
-            work = calls(remote, arguments.calls, tokens=arguments.tokens)
-            return max([await throughput(remote, work) for _ in range(rounds)])
+            work = [agents(remote, number) for number in range(rounds)]
+            return max([await throughput(remote, part) for part in work])
 
     remote_best = with_server(arguments.model, arguments.threads, over_http)
     assert isinstance(remote_best, float), "a number of tokens"
