@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
+from sgrt_grammars.end_tokens import END_TOKEN_TEXTS
+from sgrt_grammars.token_bytes import byte_level_bytes, piece_bytes
 from sgrt_grammars.trie import TokenTrie
 
 Derived = TypeVar("Derived")
 Encode = Callable[[str], Sequence[int]]
-
-_BYTE_FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>\Z")
-_MARK = re.compile(r"<.*>\Z|\[.*\]\Z", re.DOTALL)
 
 
 class Vocabulary:
@@ -98,24 +96,25 @@ class Vocabulary:
         """Read a `tokenizer.json`: byte-level BPE, or SentencePiece pieces with byte fallback.
 
         Without `end_token_ids`, the special tokens whose names mark an end are taken. `size` widens the
-        vocabulary to the model's (its padding rows are no text). Added tokens that are special or look like marks
-        (`<tool_call>`) are no text: a constraint reaches them by id.
+        vocabulary to the model's (its padding rows are no text). Added tokens that are special are no text: a
+        constraint reaches them by id. Others (`<tool_call>` in some files) are text, as they are to an engine.
         """
         document = json.loads(text)
         model = document.get("model", {})
         pieces = _pieces(model.get("vocab"))
         added: list[dict[str, Any]] = document.get("added_tokens") or []
         width = max([size or 0, *(t + 1 for t in pieces.values()), *(entry["id"] + 1 for entry in added)])
-        spell = _spelling(document)
+        is_byte_level = _is_byte_level(document)
+        spell = byte_level_bytes if is_byte_level else piece_bytes
+        spell_added = str.encode if is_byte_level else piece_bytes
         tokens: list[bytes | None] = [None] * width
         for piece, token in pieces.items():
             tokens[token] = spell(piece)
         special: dict[str, int] = {}
         for entry in added:
             content, token = str(entry["content"]), int(entry["id"])
-            is_mark = bool(entry.get("special")) or _MARK.match(content) is not None
-            tokens[token] = None if is_mark else content.encode()
-            if is_mark:
+            tokens[token] = None if entry.get("special") else spell_added(content)
+            if entry.get("special"):
                 special[content] = token
         ends = tuple(end_token_ids) if end_token_ids is not None else _end_tokens_of(special)
         return cls(tokens, ends, special, encode=encode)
@@ -130,53 +129,12 @@ def _pieces(vocab: object) -> dict[str, int]:
     raise ValueError("the tokenizer file has no vocabulary: expected a BPE or Unigram `model.vocab`")
 
 
-def _spelling(document: Mapping[str, Any]) -> Callable[[str], bytes | None]:
-    """How this tokenizer's pieces spell bytes, read off its decoder and pre-tokenizer."""
-    shape = json.dumps([document.get("decoder"), document.get("pre_tokenizer")])
-    if '"ByteLevel"' in shape:
-        return _byte_level_spelling()
-    return _sentencepiece_spelling
-
-
-def _byte_level_spelling() -> Callable[[str], bytes | None]:
-    """The printable stand-ins of byte-level BPE: printable Latin-1 for itself, the others from U+0100 on."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    table = {chr(byte): byte for byte in printable}
-    others = [byte for byte in range(256) if byte not in set(printable)]
-    table.update({chr(0x100 + index): byte for index, byte in enumerate(others)})
-
-    def spell(piece: str) -> bytes | None:
-        try:
-            return bytes([table[character] for character in piece])
-        except KeyError:
-            return piece.encode()
-
-    return spell
-
-
-def _sentencepiece_spelling(piece: str) -> bytes | None:
-    fallback = _BYTE_FALLBACK.match(piece)
-    if fallback:
-        return bytes([int(fallback.group(1), 16)])
-    return piece.replace("\u2581", " ").encode()
-
-
-_END_NAMES = (
-    "<|im_end|>",
-    "<|endoftext|>",
-    "<|eot_id|>",
-    "<|end_of_text|>",
-    "<|end|>",
-    "<|eom_id|>",
-    "<end_of_turn>",
-    "<eos>",
-    "</s>",
-    "<\uff5cend\u2581of\u2581sentence\uff5c>",
-)
+def _is_byte_level(document: Mapping[str, Any]) -> bool:
+    return '"ByteLevel"' in json.dumps([document.get("decoder"), document.get("pre_tokenizer")])
 
 
 def _end_tokens_of(special: Mapping[str, int]) -> tuple[int, ...]:
-    ends = tuple(special[name] for name in _END_NAMES if name in special)
+    ends = tuple(token for name, token in special.items() if name in END_TOKEN_TEXTS)
     if not ends:
         raise ValueError("the tokenizer file names no known end token; pass end_token_ids")
     return ends

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from sgrt.checkpoint.end_tokens import END_TOKEN_TEXTS
 from sgrt.checkpoint.json_file import JsonFile
 from sgrt.errors import CorruptModel, UnsupportedModel
 from sgrt.tokenizer.data import TokenizerData, TokenizerJson
+from sgrt_grammars.end_tokens import END_TOKEN_TEXTS
 
 _TEMPLATE_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
 

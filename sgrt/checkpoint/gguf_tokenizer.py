@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sgrt.checkpoint.end_tokens import END_TOKEN_TEXTS
 from sgrt.checkpoint.gguf_file import GgufFile
 from sgrt.errors import CorruptModel, UnsupportedModel
 from sgrt.tokenizer.data import ByteLevelBpe, ScoredPieces, TokenizerData, TokenType
+from sgrt_grammars.end_tokens import END_TOKEN_TEXTS
 
 _END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
 _BEGINNING = ("llama-bpe", "llama3", "llama-v3", "tekken")

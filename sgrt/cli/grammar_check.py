@@ -129,6 +129,7 @@ def _tokenizer_judge(path: Path) -> Judge:
     text = read_text(path, "--tokenizer")
     try:
         tokenizer: Any = Tokenizer.from_str(text)
+        tokenizer.encode_special_tokens = True  # texts are users' texts, as they are to an engine
         vocabulary = Vocabulary.from_tokenizer_json(text)
     except Exception as error:  # the tokenizers package raises nothing narrower
         raise InvalidRequest(

@@ -10,10 +10,11 @@ from tokenizers import AddedToken, models, normalizers
 from tokenizers import Tokenizer as Merger
 
 from sgrt.errors import CorruptModel, UnsupportedModel
-from sgrt.tokenizer import byte_alphabet, pieces
 from sgrt.tokenizer.data import ByteLevelBpe, ScoredPieces, TokenizerJson, TokenType
 from sgrt.tokenizer.parts import SpacePrefix, TokenizerParts
+from sgrt.tokenizer.pieces import merges_of
 from sgrt.tokenizer.splitting import SPLITTINGS
+from sgrt_grammars.token_bytes import SPACE, byte_level_bytes, piece_bytes
 
 _Spell = Callable[[str], bytes]
 _MODELS = ("BPE", "Unigram")
@@ -58,7 +59,7 @@ def _from_byte_level(definition: ByteLevelBpe) -> TokenizerParts:
     special = _add_tokens(merger, definition.tokens, definition.types, is_normalized=False)
     return TokenizerParts(
         merger=merger,
-        token_bytes=_known_bytes(definition.tokens, definition.types, byte_alphabet.bytes_of, str.encode),
+        token_bytes=_known_bytes(definition.tokens, definition.types, byte_level_bytes, str.encode),
         special_tokens=special,
         space_prefix=SpacePrefix.NEVER,
     )
@@ -74,18 +75,18 @@ def _from_pieces(definition: ScoredPieces) -> TokenizerParts:
     merger = Merger(
         models.BPE(
             vocabulary,
-            pieces.merges_of(mergeable),
+            merges_of(mergeable),
             unk_token=definition.tokens[definition.unknown_token_id],
             fuse_unk=True,
             byte_fallback=TokenType.BYTE in definition.types,
         )
     )
-    merger.normalizer = normalizers.Replace(" ", pieces.SPACE)
+    merger.normalizer = normalizers.Replace(" ", SPACE)
     # User-defined pieces are found in the text after its spaces became U+2581, as SentencePiece does.
     special = _add_tokens(merger, definition.tokens, definition.types, is_normalized=True)
     return TokenizerParts(
         merger=merger,
-        token_bytes=_known_bytes(definition.tokens, definition.types, pieces.bytes_of, pieces.bytes_of),
+        token_bytes=_known_bytes(definition.tokens, definition.types, piece_bytes, piece_bytes),
         special_tokens=special,
         space_prefix=SpacePrefix.ALWAYS if definition.has_space_prefix else SpacePrefix.NEVER,
     )
@@ -145,8 +146,8 @@ def _from_json(definition: TokenizerJson) -> TokenizerParts:
     is_byte_level = _has_type(content.get("decoder"), "ByteLevel") or _has_type(
         content.get("pre_tokenizer"), "ByteLevel"
     )
-    spell = byte_alphabet.bytes_of if is_byte_level else pieces.bytes_of
-    spell_added = str.encode if is_byte_level else pieces.bytes_of
+    spell = byte_level_bytes if is_byte_level else piece_bytes
+    spell_added = str.encode if is_byte_level else piece_bytes
     added = merger.get_added_tokens_decoder()
     vocabulary = merger.get_vocab(with_added_tokens=False)
     known: list[bytes | None] = [None] * (max((*vocabulary.values(), *added), default=-1) + 1)

@@ -1,20 +1,8 @@
-"""SentencePiece vocabularies: pieces, their bytes, and the merges their scores imply."""
+"""SentencePiece vocabularies: the merges that the scores of their pieces imply."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-
-SPACE = "\u2581"
-_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
-
-
-def bytes_of(piece: str) -> bytes:
-    """The bytes a piece stands for: one byte for `<0xNN>`, otherwise its text with U+2581 as a space."""
-    byte = _BYTE.fullmatch(piece)
-    if byte is not None:
-        return bytes([int(byte[1], 16)])
-    return piece.replace(SPACE, " ").encode()
 
 
 def merges_of(pieces: Sequence[tuple[str, float]]) -> list[tuple[str, str]]:

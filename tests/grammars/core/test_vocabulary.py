@@ -22,9 +22,9 @@ def byte_level_file() -> str:
 
 def test_byte_level_pieces_spell_bytes() -> None:
     vocabulary = Vocabulary.from_tokenizer_json(byte_level_file(), size=8)
-    assert vocabulary.tokens == (b"a", b" b", "é".encode(), None, None, b"\n", None, None)
+    assert vocabulary.tokens == (b"a", b" b", "é".encode(), None, b"<tool_call>", b"\n", None, None)
     assert vocabulary.end_token_ids == (3,)
-    assert vocabulary.special_tokens == {"<|im_end|>": 3, "<tool_call>": 4}
+    assert vocabulary.special_tokens == {"<|im_end|>": 3}
 
 
 def test_sentencepiece_pieces_spell_spaces_and_fallback_bytes() -> None:

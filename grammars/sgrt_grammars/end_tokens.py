@@ -19,5 +19,6 @@ END_TOKEN_TEXTS: Final = frozenset(
         "<|eom_id|>",
         "<|end|>",
         "<end_of_turn>",
+        "<\uff5cend\u2581of\u2581sentence\uff5c>",
     }
 )
