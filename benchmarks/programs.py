@@ -130,7 +130,11 @@ class Machines:
     @contextmanager
     def machine(self, num_pages: int, *, without: Part | None = None) -> Iterator[Machine]:
         """An engine with a pool of so many pages."""
-        settings: EngineSettings = {"num_pages": num_pages, "prefix_caching": without is not Part.CACHE}
+        settings: EngineSettings = {
+            "num_pages": num_pages,
+            "prefix_caching": without is not Part.CACHE,
+            "verbose": False,
+        }
         if without is Part.DRAFTS:
             settings["max_draft_tokens"] = 0
         with LoopThread() as loop:

@@ -42,6 +42,8 @@ _LOADS = (
     _Load(prompt=1000, output=24, count=4),
     _Load(prompt=480, output=24, count=12, shares=True),
     _Load(prompt=1000, output=24, count=12, shares=True),
+    _Load(prompt=16, output=24, count=28),
+    _Load(prompt=128, output=24, count=32, shares=True),
 )
 
 
