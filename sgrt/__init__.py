@@ -10,13 +10,18 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sgrt.backend.http import HttpBackend as HttpBackend
     from sgrt.engine.calibration import measure_cost as measure_cost
     from sgrt.engine.engine import Engine as Engine
+    from sgrt.errors import ModelError as ModelError
+    from sgrt.errors import ModelNotFound as ModelNotFound
     from sgrt.llm import LLM as LLM
     from sgrt.llm import SamplingParams as SamplingParams
+    from sgrt.llm import StructuredOutputsParams as StructuredOutputsParams
     from sgrt_frontend.backend import Backend as Backend
     from sgrt_frontend.batch import BatchError as BatchError
     from sgrt_frontend.batch import total_usage as total_usage
+    from sgrt_frontend.call import Call as Call
     from sgrt_frontend.call import Message as Message
     from sgrt_frontend.call import Role as Role
     from sgrt_frontend.call import StopReason as StopReason
@@ -74,146 +79,50 @@ if TYPE_CHECKING:
     from sgrt_frontend.trace import Trace as Trace
     from sgrt_frontend.trace_file import load_trace as load_trace
     from sgrt_frontend.trace_file import save_trace as save_trace
+    from sgrt_grammars.constraint import JsonSchema as JsonSchema
+    from sgrt_grammars.constraint import Regex as Regex
     from sgrt_grammars.shipped import shipped_grammar as shipped_grammar
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Engine": "sgrt.engine.engine",
-    "LLM": "sgrt.llm",
-    "SamplingParams": "sgrt.llm",
-    "Backend": "sgrt_frontend.backend",
-    "BatchError": "sgrt_frontend.batch",
-    "total_usage": "sgrt_frontend.batch",
-    "Message": "sgrt_frontend.call",
-    "Role": "sgrt_frontend.call",
-    "StopReason": "sgrt_frontend.call",
-    "Usage": "sgrt_frontend.call",
-    "save_chrome_trace": "sgrt_frontend.chrome_trace",
-    "BackendError": "sgrt_frontend.errors",
-    "Cancelled": "sgrt_frontend.errors",
-    "ConstraintError": "sgrt_frontend.errors",
-    "ContextOverflow": "sgrt_frontend.errors",
-    "DeadlineExceeded": "sgrt_frontend.errors",
-    "InvalidRequest": "sgrt_frontend.errors",
-    "Overloaded": "sgrt_frontend.errors",
-    "ProgramError": "sgrt_frontend.errors",
-    "SgrtError": "sgrt_frontend.errors",
-    "Delta": "sgrt_frontend.events",
-    "Done": "sgrt_frontend.events",
-    "Partial": "sgrt_frontend.events",
-    "MissCause": "sgrt_frontend.explain_cache",
-    "explain_cache": "sgrt_frontend.explain_cache",
-    "Var": "sgrt_frontend.expression",
-    "assistant": "sgrt_frontend.expression",
-    "image": "sgrt_frontend.expression",
-    "mark": "sgrt_frontend.expression",
-    "system": "sgrt_frontend.expression",
-    "tool": "sgrt_frontend.expression",
-    "user": "sgrt_frontend.expression",
-    "Gen": "sgrt_frontend.gen",
-    "gen": "sgrt_frontend.gen",
-    "retry_until": "sgrt_frontend.gen",
-    "use_backend": "sgrt_frontend.options",
-    "PlanOptions": "sgrt_frontend.planning.plan",
-    "ProgramPlan": "sgrt_frontend.planning.plan",
-    "CostModel": "sgrt_frontend.planning.cost",
-    "measure_cost": "sgrt.engine.calibration",
-    "Program": "sgrt_frontend.program",
-    "function": "sgrt_frontend.program",
-    "afirst_of": "sgrt_frontend.race",
-    "first_of": "sgrt_frontend.race",
-    "Answered": "sgrt_frontend.react",
-    "OutOfSteps": "sgrt_frontend.react",
-    "react": "sgrt_frontend.react",
-    "reasoning": "sgrt_frontend.reasoning",
-    "Divergence": "sgrt_frontend.replay",
-    "Replay": "sgrt_frontend.replay",
-    "replay": "sgrt_frontend.replay",
-    "Answer": "sgrt_frontend.scripted",
-    "ScriptedBackend": "sgrt_frontend.scripted",
-    "Normalization": "sgrt_frontend.select",
-    "select": "sgrt_frontend.select",
-    "Meta": "sgrt_frontend.slot",
-    "Forks": "sgrt_frontend.state",
-    "State": "sgrt_frontend.state",
-    "Tool": "sgrt_frontend.tools",
-    "ToolCall": "sgrt_frontend.tools",
-    "Toolbox": "sgrt_frontend.tools",
-    "Trace": "sgrt_frontend.trace",
-    "load_trace": "sgrt_frontend.trace_file",
-    "save_trace": "sgrt_frontend.trace_file",
-    "shipped_grammar": "sgrt_grammars.shipped",
+_NAMES = {  # by the module they live in
+    "sgrt.backend.http": "HttpBackend",
+    "sgrt.engine.calibration": "measure_cost",
+    "sgrt.engine.engine": "Engine",
+    "sgrt.errors": "ModelError ModelNotFound",
+    "sgrt.llm": "LLM SamplingParams StructuredOutputsParams",
+    "sgrt_frontend.backend": "Backend",
+    "sgrt_frontend.batch": "BatchError total_usage",
+    "sgrt_frontend.call": "Call Message Role StopReason Usage",
+    "sgrt_frontend.chrome_trace": "save_chrome_trace",
+    "sgrt_frontend.errors": "BackendError Cancelled ConstraintError ContextOverflow "
+    "DeadlineExceeded InvalidRequest Overloaded ProgramError SgrtError",
+    "sgrt_frontend.events": "Delta Done Partial",
+    "sgrt_frontend.explain_cache": "MissCause explain_cache",
+    "sgrt_frontend.expression": "Var assistant image mark system tool user",
+    "sgrt_frontend.gen": "Gen gen retry_until",
+    "sgrt_frontend.options": "use_backend",
+    "sgrt_frontend.planning.cost": "CostModel",
+    "sgrt_frontend.planning.plan": "PlanOptions ProgramPlan",
+    "sgrt_frontend.program": "Program function",
+    "sgrt_frontend.race": "afirst_of first_of",
+    "sgrt_frontend.react": "Answered OutOfSteps react",
+    "sgrt_frontend.reasoning": "reasoning",
+    "sgrt_frontend.replay": "Divergence Replay replay",
+    "sgrt_frontend.scripted": "Answer ScriptedBackend",
+    "sgrt_frontend.select": "Normalization select",
+    "sgrt_frontend.slot": "Meta",
+    "sgrt_frontend.state": "Forks State",
+    "sgrt_frontend.tools": "Tool ToolCall Toolbox",
+    "sgrt_frontend.trace": "Trace",
+    "sgrt_frontend.trace_file": "load_trace save_trace",
+    "sgrt_grammars.constraint": "JsonSchema Regex",
+    "sgrt_grammars.shipped": "shipped_grammar",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "LLM",
-    "Answer",
-    "Answered",
-    "Backend",
-    "BackendError",
-    "BatchError",
-    "Cancelled",
-    "ConstraintError",
-    "ContextOverflow",
-    "CostModel",
-    "DeadlineExceeded",
-    "Delta",
-    "Divergence",
-    "Done",
-    "Engine",
-    "Forks",
-    "Gen",
-    "InvalidRequest",
-    "Message",
-    "Meta",
-    "MissCause",
-    "Normalization",
-    "OutOfSteps",
-    "Overloaded",
-    "Partial",
-    "PlanOptions",
-    "Program",
-    "ProgramError",
-    "ProgramPlan",
-    "Replay",
-    "Role",
-    "SamplingParams",
-    "ScriptedBackend",
-    "SgrtError",
-    "State",
-    "StopReason",
-    "Tool",
-    "ToolCall",
-    "Toolbox",
-    "Trace",
-    "Usage",
-    "Var",
-    "__version__",
-    "afirst_of",
-    "assistant",
-    "explain_cache",
-    "first_of",
-    "function",
-    "gen",
-    "image",
-    "load_trace",
-    "mark",
-    "measure_cost",
-    "react",
-    "reasoning",
-    "replay",
-    "retry_until",
-    "save_chrome_trace",
-    "save_trace",
-    "select",
-    "shipped_grammar",
-    "system",
-    "tool",
-    "total_usage",
-    "use_backend",
-    "user",
-]
+if not TYPE_CHECKING:  # checkers read the imports above
+    __all__ = sorted((*_HOMES, "__version__"))
 
 
 def __getattr__(name: str) -> object:
@@ -224,4 +133,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted((*_HOMES, "__version__"))

@@ -217,7 +217,7 @@ class Call:
                 self.constraint,
                 Constraint,
                 "constraint",
-                'a constraint such as sgrt_grammars.Regex(pattern="a+")',
+                'a constraint such as sgrt.Regex(pattern="a+")',
             )
         _require_type(self.priority, Integral, "priority", "a whole number")
         _require(-(2**31) <= self.priority < 2**31, "priority", "must lie in [-2**31, 2**31)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any, Generic, TypedDict, TypeVar, overload
 
 from typing_extensions import Unpack
@@ -179,12 +180,55 @@ def _sampling_of(options: GenOptions) -> SamplingOptions:
     unknown = set(options) - set(known) - _CALL_OPTIONS
     if unknown:
         name = min(unknown)
-        raise InvalidRequest(f"{name}: gen has no such option", param=name)
+        raise InvalidRequest(f"{name}: gen has no such option{_meant(name)}", param=name)
     sampling: SamplingOptions = {}
     for key, value in options.items():
         if key in known:
             sampling[key] = value  # type: ignore[literal-required]  # checked against the keys above
     return sampling
+
+
+_ELSEWHERE = {  # names of other tools, and what they are called here
+    "dtype": 'a type, as in gen("x", int)',
+    "output_type": 'a type, as in gen("x", int)',
+    "response_model": 'a type, as in gen("x", Model)',
+    "response_format": "schema",
+    "json_schema": "schema",
+    "json": "schema",
+    "guided_json": "schema",
+    "choices": "choice",
+    "options": "choice",
+    "guided_choice": "choice",
+    "pattern": "regex",
+    "guided_regex": "regex",
+    "ebnf": "grammar",
+    "lark": "grammar",
+    "gbnf": "grammar",
+    "guided_grammar": "grammar",
+    "max_new_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "min_new_tokens": "min_tokens",
+    "stop_at": "stop",
+    "stop_sequences": "stop",
+    "stop_strings": "stop",
+    "num_return_sequences": "n",
+    "num_samples": "n",
+    "best_of": "n",
+    "do_sample": "temperature",
+    "top_logprobs": "logprobs",
+    "return_logprob": "logprobs",
+    "include_stop_str_in_output": "include_stop",
+    "timeout": "timeout_s",
+    "deadline_s": "timeout_s",
+}
+
+
+def _meant(name: str) -> str:
+    """What somebody who wrote `name` probably looks for."""
+    if name in _ELSEWHERE:
+        return f"; write {_ELSEWHERE[name]}"
+    alike = get_close_matches(name, (*SamplingOptions.__annotations__, *_CALL_OPTIONS, "n", "schema", "type"))
+    return f" (did you mean {' or '.join(alike)}?)" if alike else ""
 
 
 def _shape(annotation: object, schema: object, options: GenOptions) -> Shape[Any]:
@@ -216,7 +260,7 @@ def _text_shape(options: GenOptions) -> Shape[str]:
     constraint = options.get("structural_tag") or options.get("constraint")
     if constraint is None or isinstance(constraint, str | Mapping):
         raise InvalidRequest(
-            "constraint: must be a constraint value such as Regex(pattern=...)", param="constraint"
+            "constraint: must be a constraint value such as sgrt.Regex(pattern=...)", param="constraint"
         )
     return text_shape(constraint)
 

@@ -50,91 +50,23 @@ if TYPE_CHECKING:
     from sgrt_grammars.notation.detect import context_free as context_free
     from sgrt_grammars.vocabulary import Vocabulary as Vocabulary
 
-_HOMES = {
-    "GrammarCompiler": "sgrt_grammars.compiler",
-    "compile_expression": "sgrt_grammars.compiler",
-    "compile_grammar": "sgrt_grammars.compiler",
-    "AnyText": "sgrt_grammars.constraint",
-    "Choice": "sgrt_grammars.constraint",
-    "Constraint": "sgrt_grammars.constraint",
-    "ContextFree": "sgrt_grammars.constraint",
-    "GrammarDialect": "sgrt_grammars.constraint",
-    "JsonObject": "sgrt_grammars.constraint",
-    "JsonSchema": "sgrt_grammars.constraint",
-    "NumberSpelling": "sgrt_grammars.constraint",
-    "OneOf": "sgrt_grammars.constraint",
-    "PropertyOrder": "sgrt_grammars.constraint",
-    "Regex": "sgrt_grammars.constraint",
-    "RegexDialect": "sgrt_grammars.constraint",
-    "Repeat": "sgrt_grammars.constraint",
-    "Sequence": "sgrt_grammars.constraint",
-    "StructuralTag": "sgrt_grammars.constraint",
-    "Tag": "sgrt_grammars.constraint",
-    "Text": "sgrt_grammars.constraint",
-    "Token": "sgrt_grammars.constraint",
-    "Whitespace": "sgrt_grammars.constraint",
-    "BudgetTooSmall": "sgrt_grammars.errors",
-    "CompileLimitExceeded": "sgrt_grammars.errors",
-    "GrammarError": "sgrt_grammars.errors",
-    "InvalidConstraint": "sgrt_grammars.errors",
-    "UnsatisfiableConstraint": "sgrt_grammars.errors",
-    "UnsupportedConstraint": "sgrt_grammars.errors",
-    "Grammar": "sgrt_grammars.grammar",
-    "Limits": "sgrt_grammars.limits",
-    "TokenMask": "sgrt_grammars.mask",
-    "allowed_tokens": "sgrt_grammars.mask",
-    "empty_mask": "sgrt_grammars.mask",
-    "is_allowed": "sgrt_grammars.mask",
-    "num_mask_words": "sgrt_grammars.mask",
-    "set_tokens": "sgrt_grammars.mask",
-    "Matcher": "sgrt_grammars.matcher",
-    "fill_masks": "sgrt_grammars.matcher",
-    "context_free": "sgrt_grammars.notation.detect",
-    "Vocabulary": "sgrt_grammars.vocabulary",
+_NAMES = {  # by the module they live in
+    "sgrt_grammars.compiler": "GrammarCompiler compile_expression compile_grammar",
+    "sgrt_grammars.constraint": "AnyText Choice Constraint ContextFree GrammarDialect JsonObject JsonSchema NumberSpelling OneOf "
+    "PropertyOrder Regex RegexDialect Repeat Sequence StructuralTag Tag Text Token Whitespace",
+    "sgrt_grammars.errors": "BudgetTooSmall CompileLimitExceeded GrammarError "
+    "InvalidConstraint UnsatisfiableConstraint UnsupportedConstraint",
+    "sgrt_grammars.grammar": "Grammar",
+    "sgrt_grammars.limits": "Limits",
+    "sgrt_grammars.mask": "TokenMask allowed_tokens empty_mask is_allowed num_mask_words set_tokens",
+    "sgrt_grammars.matcher": "Matcher fill_masks",
+    "sgrt_grammars.notation.detect": "context_free",
+    "sgrt_grammars.vocabulary": "Vocabulary",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "AnyText",
-    "BudgetTooSmall",
-    "Choice",
-    "CompileLimitExceeded",
-    "Constraint",
-    "ContextFree",
-    "Grammar",
-    "GrammarCompiler",
-    "GrammarDialect",
-    "GrammarError",
-    "InvalidConstraint",
-    "JsonObject",
-    "JsonSchema",
-    "Limits",
-    "Matcher",
-    "NumberSpelling",
-    "OneOf",
-    "PropertyOrder",
-    "Regex",
-    "RegexDialect",
-    "Repeat",
-    "Sequence",
-    "StructuralTag",
-    "Tag",
-    "Text",
-    "Token",
-    "TokenMask",
-    "UnsatisfiableConstraint",
-    "UnsupportedConstraint",
-    "Vocabulary",
-    "Whitespace",
-    "allowed_tokens",
-    "compile_expression",
-    "compile_grammar",
-    "context_free",
-    "empty_mask",
-    "fill_masks",
-    "is_allowed",
-    "num_mask_words",
-    "set_tokens",
-]
+if not TYPE_CHECKING:  # checkers read the imports above
+    __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> object:
@@ -145,4 +77,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted(_HOMES)

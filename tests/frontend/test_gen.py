@@ -8,7 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from sgrt_frontend.errors import ConstraintError, InvalidRequest
-from sgrt_frontend.gen import gen
+from sgrt_frontend.gen import _CALL_OPTIONS, _ELSEWHERE, gen
+from sgrt_frontend.sampling import SamplingOptions
 from sgrt_frontend.select import select
 from sgrt_grammars.constraint import AnyText, Choice, ContextFree, JsonSchema, Regex, StructuralTag, Tag, Text
 
@@ -86,6 +87,32 @@ def test_wrong_options_are_refused_by_name(options: dict[str, Any], param: str) 
     with pytest.raises(InvalidRequest) as caught:
         gen("x", **options)
     assert caught.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("dtype", "write a type, as in gen"),
+        ("json_schema", "write schema"),
+        ("choices", "write choice"),
+        ("max_new_tokens", "write max_tokens"),
+        ("guided_regex", "write regex"),
+        ("stop_at", "write stop"),
+        ("max_token", "did you mean max_tokens"),
+        ("temprature", "did you mean temperature"),
+        ("gramar", "did you mean grammar"),
+    ],
+)
+def test_options_of_other_tools_and_slips_are_told_their_right_name(name: str, hint: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"^{name}: gen has no such option.*{hint}"):
+        gen("x", **{name: 1})  # type: ignore[call-overload]  # wrong on purpose
+
+
+def test_what_hints_name_are_options() -> None:
+    options = {*_CALL_OPTIONS, *SamplingOptions.__annotations__, "n", "schema"}
+    for name, meant in _ELSEWHERE.items():
+        assert meant.startswith("a type") or meant in options
+        assert name not in options
 
 
 def test_a_malformed_regex_is_refused_with_its_position() -> None:
