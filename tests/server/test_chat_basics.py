@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -139,8 +141,9 @@ def test_a_last_message_of_the_assistant_is_continued_when_asked(
     assert bytes(backend.calls[-1].prompt).endswith(b"<assistant>So far")
 
 
-def test_cached_tokens_are_told_in_all_four_paths() -> None:
-    with serving(PieceBackend(cached_tokens=7)) as client:
+@pytest.mark.parametrize("cached", [0, 7])
+def test_cached_tokens_are_told_on_every_path_and_none_is_a_number(cached: int) -> None:
+    with serving(PieceBackend(cached_tokens=cached)) as client:
         options = {"stream": True, "stream_options": {"include_usage": True}}
         usages = [
             client.chat().json()["usage"],
@@ -148,4 +151,9 @@ def test_cached_tokens_are_told_in_all_four_paths() -> None:
             client.complete().json()["usage"],
             events(client.complete(**options))[-1]["usage"],
         ]
-        assert [usage["prompt_tokens_details"] for usage in usages] == [{"cached_tokens": 7}] * 4
+        assert [usage["prompt_tokens_details"] for usage in usages] == [{"cached_tokens": cached}] * 4
+        response = client.post("/v1/responses", {"input": "go"}).json()
+        streamed = client.post("/v1/responses", {"input": "go", "stream": True}).text.split("\n\n")[-2]
+        last = json.loads(streamed.partition("data: ")[2])["response"]
+        for body in (response, last):
+            assert body["usage"]["input_tokens_details"]["cached_tokens"] == cached
