@@ -6,23 +6,35 @@ and one program would read a whole context; decode spreads it over many.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 import triton
 from torch import Tensor
-from triton.runtime import JITFunction
 
 from sgrt_kernels.attention_tiles import merge_splits
 from sgrt_kernels.configurations import AttentionConfig, attention_config, split_count
+
+
+class TritonKernel(Protocol):
+    """A kernel to be launched on a grid."""
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., object]:
+        """What launches it there."""
+        ...
+
+
+_MERGE: TritonKernel = merge_splits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionKernels:
     """A decode and an extend kernel that take the same pages, and what both are compiled with beside the shapes."""
 
-    decode: JITFunction[object]
-    extend: JITFunction[object]
+    decode: TritonKernel
+    extend: TritonKernel
     constants: dict[str, object]
     is_in_pages: bool  # whether the extend kernel's blocks must not cross a page's border
 
@@ -134,7 +146,7 @@ def _decode(
         num_warps=config.decode_warps,
     )
     if splits > 1:
-        merge_splits[(rows * heads,)](
+        _MERGE[(rows * heads,)](
             partial,
             lse,
             out,

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import torch
 import triton
-from triton.runtime import JITFunction
 
-from sgrt_kernels.aot.compiler import Launch, meta
+from sgrt_kernels.aot.compiler import Kernel, Launch, meta
 from sgrt_kernels.attention_tiles import merge_splits
 from sgrt_kernels.configurations import AttentionConfig
 from sgrt_kernels.ops.embedding.triton import embedding_kernel
@@ -110,7 +109,7 @@ def sealed_extend(shape: AttentionShape, config: AttentionConfig) -> Launch:
 
 
 def _decode(
-    name: str, kernel: JITFunction[object], shape: AttentionShape, config: AttentionConfig, pages: _Pages
+    name: str, kernel: Kernel, shape: AttentionShape, config: AttentionConfig, pages: _Pages
 ) -> Launch:
     return Launch(
         name=name,
@@ -138,7 +137,7 @@ def _decode(
 
 def _extend(
     name: str,
-    kernel: JITFunction[object],
+    kernel: Kernel,
     shape: AttentionShape,
     config: AttentionConfig,
     pages: _Pages,
