@@ -138,8 +138,47 @@ async def plan_chat(service: Service, request: ChatRequest, caller: Caller) -> C
         ApiError: the request is refused.
         InvalidRequest: a value is out of range or the model cannot render these messages.
     """
-    limits = service.config.limits
     model = service.check_model(request.model)
+    setup, wanted = _shape(service, request)
+    session = _session(service, request, setup, caller)
+    prompt = await _prompt(service, request, setup, session)
+    form = service.format
+    thinks = service.has_reasoning and is_thinking(service.marks, form, prompt)
+    constrained = _constrained(service, setup, wanted, thinks=thinks)
+    reads_marks = form is not None and (setup.mode is not ToolMode.NONE or service.has_reasoning)
+    max_tokens = request.max_completion_tokens or request.max_tokens
+    shortened = service.shortened(max_tokens, is_constrained=constrained is not None)
+    sampling = sampling_params(
+        request,
+        limits=service.config.limits,
+        vocabulary_tokens=service.description.vocabulary_tokens,
+        max_tokens=shortened or max_tokens,
+        logprobs=_num_logprobs(request, service.config.limits.top_logprobs),
+        has_own_stops=reads_marks,
+    )
+    plan = ChatPlan(
+        model=model,
+        call=Call(
+            prompt=prompt,
+            sampling=sampling,
+            constraint=constrained.constraint if constrained else None,
+            priority=request.priority or 0,
+            deadline_s=request.deadline_s or service.config.default_deadline_s,
+            cache_salt=caller.salt + (request.cache_salt or ""),
+        ),
+        constraint_param=constrained.param if constrained else None,
+        new_reader=lambda: PlainReader(is_free=wanted is not None and wanted.is_free),
+        session=session,
+        shortened=shortened,
+    )
+    if not reads_marks or form is None:
+        return plan
+    return replace(plan, new_reader=_reader_maker(service, form, request, setup, wanted, thinks))
+
+
+def _shape(service: Service, request: ChatRequest) -> tuple[ToolSetup, Wanted | None]:
+    """The tools of a request and the constraint on its answer, which do not contradict each other."""
+    limits = service.config.limits
     setup = _check_tools(service, read_tools(request, limits))
     wanted = wanted_output(request, limits)
     if wanted is not None and setup.is_forced:
@@ -153,45 +192,17 @@ async def plan_chat(service: Service, request: ChatRequest, caller: Caller) -> C
             "the text ends",
             param="stop",
         )
+    return setup, wanted
+
+
+async def _prompt(
+    service: Service, request: ChatRequest, setup: ToolSetup, session: SessionPlan | None
+) -> tuple[int, ...]:
+    """The prompt of the messages, over the tokens of the session where it goes on."""
     service.check_size(num_characters(request.messages), param="messages")
-    prompt = await service.renderer.render(request, setup, limits)
+    prompt = await service.renderer.render(request, setup, service.config.limits)
     service.check_length(prompt, param="messages")
-    session = _session(service, request, setup, caller)
-    if session is not None:
-        prompt = await _continued(service, session, prompt)
-    form = service.format
-    thinks = service.has_reasoning and is_thinking(service.marks, form, prompt)
-    constrained = _constrained(service, setup, wanted, thinks=thinks)
-    reads_marks = form is not None and (setup.mode is not ToolMode.NONE or service.has_reasoning)
-    max_tokens = request.max_completion_tokens or request.max_tokens
-    shortened = service.shortened(max_tokens, is_constrained=constrained is not None)
-    sampling = sampling_params(
-        request,
-        limits=limits,
-        vocabulary_tokens=service.description.vocabulary_tokens,
-        max_tokens=shortened or max_tokens,
-        logprobs=_num_logprobs(request, limits.top_logprobs),
-        has_own_stops=reads_marks,
-    )
-    call = Call(
-        prompt=prompt,
-        sampling=sampling,
-        constraint=constrained.constraint if constrained else None,
-        priority=request.priority or 0,
-        deadline_s=request.deadline_s or service.config.default_deadline_s,
-        cache_salt=caller.salt + (request.cache_salt or ""),
-    )
-    plan = ChatPlan(
-        model=model,
-        call=call,
-        constraint_param=constrained.param if constrained else None,
-        new_reader=lambda: PlainReader(is_free=wanted is not None and wanted.is_free),
-        session=session,
-        shortened=shortened,
-    )
-    if not reads_marks or form is None:
-        return plan
-    return replace(plan, new_reader=_reader_maker(service, form, request, setup, wanted, thinks))
+    return prompt if session is None else await _continued(service, session, prompt)
 
 
 def _session(service: Service, request: ChatRequest, setup: ToolSetup, caller: Caller) -> SessionPlan | None:
