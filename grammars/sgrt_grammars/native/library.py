@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Callable
 from ctypes import c_char_p, c_double, c_int32, c_int64, c_void_p
 from pathlib import Path
@@ -60,7 +61,9 @@ class Library:
 
     def __init__(self) -> None:
         folder = Path(__file__).parent / "core"
-        loaded = load_library("sgrt_grammars", sorted(folder.glob("*.cc")), include=[folder], flags=["-O2"])
+        units = sorted(folder.glob("units/*.cc"))
+        flags = ["-O2", f"-DSGRT_SOURCES={_digest(folder)}"]
+        loaded = load_library("sgrt_grammars", units, include=[folder], flags=flags)
         self._loaded = loaded
         self.functions = _typed(loaded)
         self.held = _typed(ctypes.PyDLL(loaded._name))
@@ -83,6 +86,14 @@ class Library:
                 limit=limit,
             )
         return InvalidConstraint(self.message())
+
+
+def _digest(folder: Path) -> str:
+    """Of the sources that the units include: what is built goes by their content."""
+    digest = hashlib.sha256()
+    for source in sorted(folder.glob("*.cc")):
+        digest.update(source.name.encode() + source.read_bytes())
+    return f"0x{digest.hexdigest()[:15]}"
 
 
 def _typed(library: ctypes.CDLL) -> dict[str, Function]:

@@ -117,7 +117,8 @@ template <class Note> void Machine::note_dense(Id id, NodeMask& mask, Note note)
     while (node(id).kind == DEFERRED) id = unfold(id);
     const Node& n = node(id);
     const std::vector<Id> options = choices(id);
-    for (Id option : options) note_dense(option, mask, note);
+    for (Id option : options)
+        if (is_alive(option)) note_dense(option, mask, note);
     if (!options.empty()) return;
     const Trie* rest = &trie;
     const bool is_pair = n.kind == CONCATENATION && !n.regular && node(n.a).regular;

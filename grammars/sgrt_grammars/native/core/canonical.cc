@@ -37,7 +37,7 @@ std::string close(Container& container) {
     return out;
 }
 
-struct Reader {
+struct JsonReader {
     const uint8_t* data;
     size_t size, at = 0;
 
@@ -186,7 +186,7 @@ struct Reader {
 
 std::string canonical_json(const uint8_t* data, size_t size) {
     try {
-        return Reader{data, size}.value();
+        return JsonReader{data, size}.value();
     } catch (const NotJson&) {
         return "?" + std::string(reinterpret_cast<const char*>(data), size);
     }

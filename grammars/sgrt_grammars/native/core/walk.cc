@@ -160,7 +160,8 @@ void Machine::add_dense(Id id, NodeMask& mask) {
     while (node(id).kind == DEFERRED) id = unfold(id);
     const Node& n = node(id);
     const std::vector<Id> options = choices(id);
-    for (Id option : options) add_dense(option, mask);
+    for (Id option : options)
+        if (is_alive(option)) add_dense(option, mask);
     if (!options.empty()) return;
     const Trie* rest = &trie;
     const bool is_pair = n.kind == CONCATENATION && !n.regular && node(n.a).regular;

@@ -1,0 +1,10 @@
+// The other unit; see states.cc.
+#include "../places.cc"
+#include "../split.cc"
+#include "../bounds.cc"
+#include "../walk.cc"
+#include "../budget.cc"
+#include "../completion.cc"
+#include "../search.cc"
+#include "../cursor.cc"
+#include "../interface.cc"

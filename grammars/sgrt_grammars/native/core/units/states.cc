@@ -1,0 +1,11 @@
+// One of the two units that the library is compiled in: headers are read twice instead of for each source.
+#include "../arena.cc"
+#include "../facts.cc"
+#include "../derive.cc"
+#include "../liveness.cc"
+#include "../members.cc"
+#include "../program.cc"
+#include "../simulation.cc"
+#include "../canonical.cc"
+#include "../registers.cc"
+#include "../trie.cc"
