@@ -39,7 +39,11 @@ class Snapshot(BaseModel):
 
     @classmethod
     def of(cls, rope: Rope, turns: Turns, variables: dict[str, Any], *, model: str) -> Snapshot:
-        """The snapshot of a settled state."""
+        """The snapshot of a settled state.
+
+        Raises:
+            InvalidRequest: a variable has a value that JSON cannot hold; names it.
+        """
         pieces = tuple(
             SnapshotPiece(
                 tokens=piece.tokens, text=piece.text, turn=piece.turn, role=piece.role, kind=piece.kind
@@ -52,7 +56,7 @@ class Snapshot(BaseModel):
             pieces=pieces,
             roles=turns.roles,
             is_closed=turns.is_closed,
-            variables=to_jsonable_python(variables),
+            variables={name: _plain(name, value) for name, value in variables.items()},
         )
 
     @classmethod
@@ -91,3 +95,14 @@ class Snapshot(BaseModel):
     def turns(self) -> Turns:
         """The turns, none of them open."""
         return Turns(roles=self.roles, open_role=None, is_closed=self.is_closed)
+
+
+def _plain(name: str, value: object) -> object:
+    try:
+        return to_jsonable_python(value)
+    except ValueError as error:  # of pydantic: an unknown type, or a value that contains itself
+        raise InvalidRequest(
+            f"save: variable {name!r} has a value that JSON cannot hold ({error}); set it to a plain value, a "
+            "dataclass or a pydantic model before saving",
+            param=name,
+        ) from error

@@ -253,7 +253,11 @@ class State(Variables, Generic[R_co]):
         return cast("list[Score]", self._run.wait(slot))[0]
 
     def save(self, path: str | Path) -> None:
-        """Write tokens, turns and variables to a file; waits for them."""
+        """Write tokens, turns and variables to a file; waits for them.
+
+        Raises:
+            InvalidRequest: a variable has a value that JSON cannot hold; nothing is written then.
+        """
         model = self._run.encoder.backend.describe().model
         snapshot = Snapshot.of(self._rope(), self._turns, self.variables(), model=model)
         Path(path).write_text(snapshot.to_json(), encoding="utf-8")

@@ -16,7 +16,6 @@ class Limits:
     `time_s`: seconds of one compilation. `operation_time_s`: seconds of one mask or advance.
     `max_states`: automaton states one operation may create. `max_depth`: nesting of an expression.
     `max_mask_nodes`: trie nodes one mask may visit. `max_operation_bytes`: memory one operation may take, roughly.
-    `max_bytes`: memory of the shared automaton.
     """
 
     time_s: float = 10.0
@@ -25,7 +24,6 @@ class Limits:
     max_depth: int = 100_000
     max_mask_nodes: int = 20_000_000
     max_operation_bytes: int = 1 << 30
-    max_bytes: int = 4 << 30
 
     def __post_init__(self) -> None:
         """Refuse budgets that nothing could meet."""

@@ -1,1 +1,1 @@
-"""To be described by its owner."""
+"""What a device computes: operations over paged keys and values. Knows no request."""

@@ -1,1 +1,1 @@
-"""To be described by its owner."""
+"""A running server as the backend of programs, and how calls look on the wire."""

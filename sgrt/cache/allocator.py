@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class OutOfPages(Exception):
-    """Fewer pages are free than were asked for; the caller evicts or preempts and tries again."""
+    """Fewer pages are free than were asked for: a mistake of the caller, who makes room before."""
 
 
 class PageAllocator:

@@ -36,11 +36,6 @@ class EngineStats:
     pages_needed: int = 0  # held by a sequence or promised to its prompt, or kept for calls to come
     peak_pages_needed: int = 0
 
-    @property
-    def cache_hit_rate(self) -> float:
-        """Cached prompt tokens per prompt token."""
-        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
     def metrics(self) -> dict[str, float]:
         """The counters by metric stem; those that only grow end in `_total`."""
         return {

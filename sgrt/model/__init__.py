@@ -1,1 +1,1 @@
-"""To be described by its owner."""
+"""Models: what a checkpoint computes, one module per architecture, on torch or on the CPU kernels."""

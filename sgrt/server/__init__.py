@@ -1,1 +1,1 @@
-"""To be described by its owner."""
+"""The HTTP server: routes, the wire of each API, and the service that runs calls on a backend."""

@@ -48,14 +48,10 @@ class ChatTemplate:
         """The template as it was loaded; empty when there is none."""
         return self._source or ""
 
-    @property
-    def is_append_only(self) -> bool:
-        """Whether a chat's tokens go on as turns are added, so that what was computed is never computed again."""
-        return self.append_only_problem is None
-
     @cached_property
     def append_only_problem(self) -> str | None:
-        """How the template rewrites earlier turns when later ones come, in words; None when it does not.
+        """How the template rewrites earlier turns when later ones come, in words; None when it does not, so that
+        what was computed of a chat is never computed again.
 
         Found by rendering sample chats turn by turn.
 

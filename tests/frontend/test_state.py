@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -324,6 +324,33 @@ def test_a_saved_state_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert after["x"] == "because "
     assert after.tokens()[: len(before.tokens())] == before.tokens()
     assert [message.content for message in after.messages()] == ["Why? ", "because ", "How?", "so"]
+
+
+def contains_itself() -> object:
+    value: list[object] = []
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize("make", [object, contains_itself, lambda: {"a": [object()]}, lambda: lambda: 0])
+def test_a_variable_that_json_cannot_hold_is_named_and_nothing_is_written(
+    tmp_path: Path, make: Callable[[], object]
+) -> None:
+    file = tmp_path / "state.json"
+    file.write_text("before")
+
+    def save(s: State) -> None:
+        s += "text"
+        s["good"] = {"a": 1}
+        s["bad"] = make()
+        s.save(file)
+
+    with pytest.raises(
+        InvalidRequest, match="save: variable 'bad' has a value that JSON cannot hold"
+    ) as caught:
+        run(save, ScriptedBackend([]))
+    assert caught.value.param == "bad"
+    assert file.read_text() == "before"
 
 
 def test_a_saved_state_of_another_model_is_refused(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""To be described by its owner."""
+"""One folder per operation: the reference, the Triton kernel, and native code where it pays."""
