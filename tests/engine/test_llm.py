@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scripted_engine import END, saying, scripted_engine, tokenizer
@@ -227,11 +228,12 @@ def test_bad_words_are_never_written_and_stops_go_with_them() -> None:
         assert (stopped.outputs[0].text, stopped.outputs[0].stop_reason) == ("the ", "hor")
         (cut,) = llm.generate(["a"], replace(params, max_tokens=2), use_tqdm=False)
         assert cut.outputs[0].finish_reason == "length"
-    for wrong in (
+    refused: tuple[dict[str, Any], ...] = (
         {"bad_words": [""]},
         {"bad_words": ["a"], "constraint": Regex(pattern="a")},
         {"bad_words": "ab"},
-    ):
+    )
+    for wrong in refused:
         with pytest.raises(InvalidRequest, match="bad_words"):
             SamplingParams(**wrong)
 

@@ -52,7 +52,7 @@ SERVICES = {
         [],
     ],
 )
-def test_copies_of_one_subschema_count_as_one(value: Any) -> None:
+def test_copies_of_one_subschema_count_as_one(value: object) -> None:
     expected = jsonschema.Draft202012Validator(SERVICES).is_valid(value)
     assert accepts(SERVICES, value) is expected
 
