@@ -10,6 +10,7 @@ from sealed_sequence import make_run, paired_layer, write_and_seal
 from torch import Tensor
 
 from sgrt_kernels.layout import (
+    LARGEST_KEY_VALUE,
     SEALED_DTYPES,
     LayoutError,
     PagedLayer,
@@ -144,6 +145,7 @@ def test_keys_times_any_number_seal_to_the_same_codes_up_to_ties(
     dtype: torch.dtype, factor: float, seed: int
 ) -> None:
     keys, values = page(seed)
+    factor = min(factor, LARGEST_KEY_VALUE / float(keys.abs().amax()))  # beyond it keys are cut off
     once, more = seal(keys, values, dtype), seal(keys * factor, values, dtype)
     # A product by `factor` rounds: what lies on the border between two codes may fall to the other one.
     same_channel = (once.key_scales == more.key_scales) & (once.key_offsets == more.key_offsets)
