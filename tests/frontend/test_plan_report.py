@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from five_words import five_words
+from planned_programs import chat, chosen
 
 from sgrt_frontend.expression import assistant, system, user
 from sgrt_frontend.gen import gen
@@ -12,37 +13,7 @@ from sgrt_frontend.planning.lint import lint
 from sgrt_frontend.planning.plan import PlanOptions, ProgramPlan
 from sgrt_frontend.planning.report import report
 from sgrt_frontend.program import Program, function
-from sgrt_frontend.select import select
 from sgrt_frontend.state import State
-
-
-@function
-def chat(s: State, turns: int = 3) -> None:
-    s.system("You are brief and kind.")
-    for number in range(turns):
-        s.user(f"Question {number}: what is next?")
-        s.assistant(gen(f"a{number}", max_tokens=5, ignore_eos=True))
-
-
-@function
-def branches(s: State, topic: str = "trees") -> None:
-    s += f"An essay about {topic} in several parts, each of them short and clear.\n"
-    forks = s.fork(4)
-    forks += lambda index: f"Part {index}: "
-    forks += gen("part", max_tokens=5, ignore_eos=True)
-    forks.join()
-    s += "All parts: " + "; ".join(s.value("part", list)) + "\nSummary: "
-    s += gen("summary", max_tokens=5, ignore_eos=True)
-
-
-@function
-def chosen(s: State) -> str:
-    s += "Is it late?" + select("late", ["yes", "no"])
-    if s["late"] == "yes":
-        s += " Then go to bed." + gen("end", max_tokens=5, ignore_eos=True)
-    else:
-        s += " Stay." + gen("one", max_tokens=5, ignore_eos=True) + gen("two", max_tokens=5, ignore_eos=True)
-    return s.text()
 
 
 def advice(program: Program[..., object]) -> list[str]:
@@ -107,7 +78,7 @@ def test_the_report_has_calls_totals_and_advice() -> None:
         "chosen: one run, 2 paths",
         "s#0",
         "late",
-        "test_plan_report.py:",
+        "planned_programs.py:",
         "best cache hit",
         "peak KV pages",
     ):
