@@ -19,11 +19,12 @@ class PageAllocator:
     give it back; the last one to do so frees the page.
     """
 
-    __slots__ = ("_free", "_free_tails", "_num_pages", "_references")
+    __slots__ = ("_free", "_free_tails", "_num_pages", "_references", "num_changes")
 
     def __init__(self, num_pages: int, num_tail_pages: int = 0) -> None:
         if num_pages < 1:
             raise ValueError(f"num_pages: must be at least 1, not {num_pages}")
+        self.num_changes = 0  # pages that were taken or became free, so far
         self._num_pages = num_pages
         self._references = [0] * (num_pages + num_tail_pages)
         # stacks: low numbers and warm pages first
@@ -70,6 +71,7 @@ class PageAllocator:
         pages = free[-count:]
         del free[-count:]
         pages.reverse()
+        self.num_changes += count
         for page in pages:
             self._references[page] = 1
         return pages
@@ -92,6 +94,7 @@ class PageAllocator:
             if left == 0:
                 (self._free if page < first_tail else self._free_tails).append(page)
                 freed += 1
+        self.num_changes += freed
         return freed
 
     def references(self, page: int) -> int:

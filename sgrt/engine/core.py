@@ -61,6 +61,7 @@ class EngineCore:
         self._members: dict[Sequence, Member] = {}
         self._jobs: dict[Job, list[Member]] = {}
         self._job_of: dict[Sequence, Job] = {}
+        self._measured_changes = 0  # of pages, when sizes were measured last
         self._serial = 0
         self._spellings = Spellings()
 
@@ -236,20 +237,18 @@ class EngineCore:
                     self.scheduler.tree.forget(request.cache_salt)
 
     def _measure(self) -> None:
+        self._measured_changes = self.scheduler.allocator.num_changes
         self.stats.queue_length = self.scheduler.num_waiting
         self.stats.running = self.scheduler.num_running
         self._measure_pages()
 
     def _moved(self, step: Step) -> bool:
         """Whether sizes may be others than last measured; most steps of decoding sequences change none."""
-        allocator, stats = self.scheduler.allocator, self.stats
         return (
-            step.works[-1].is_prefill  # prompts come last
-            or stats.pages_used != stats.pages_total - allocator.num_free
-            or stats.tail_pages_used != stats.tail_pages_total - allocator.num_free_tails
-            or stats.pages_cached != self.scheduler.tree.num_pages
-            or stats.running != self.scheduler.num_running
-            or stats.queue_length != self.scheduler.num_waiting
+            self._measured_changes != self.scheduler.allocator.num_changes
+            or self.stats.running != self.scheduler.num_running
+            or bool(step.admitted)
+            or step.works[-1].is_prefill  # prompts come last
         )
 
     def _measure_pages(self) -> None:
@@ -262,8 +261,8 @@ class EngineCore:
         stats.peak_pages_needed = max(stats.peak_pages_needed, stats.pages_needed)
 
     def _note_starts(self, step: Step, now_s: float) -> None:
-        for work in step.works:
-            member = self._members.get(work.sequence)
+        for sequence in step.admitted:
+            member = self._members.get(sequence)
             if isinstance(member, Generation) and member.started_s is None:
                 member.started_s = now_s
 
@@ -348,16 +347,14 @@ class EngineCore:
             is_draft = (
                 accepted < len(drafts) and accepted < len(drawn) - 1 and token.token == drafts[accepted]
             )
-            before = generation.sequence.num_output_tokens
             if guide is not None:
                 guide.learn(accepted, token.token)
                 guide.was_narrowed |= token.is_narrowed
                 if not is_draft:
                     guide.settle(accepted)
-            generation.take(token)
-            added = generation.sequence.num_output_tokens - before
-            self.stats.output_tokens += added
-            self.stats.forced_tokens += added if token.origin is Origin.FORCED else 0
+            if generation.take(token):
+                self.stats.output_tokens += 1
+                self.stats.forced_tokens += token.origin is Origin.FORCED
             if not is_draft:
                 if guide is not None and generation.finish is None:
                     guide.advance(token.token)

@@ -102,15 +102,16 @@ class Generation:
         """Tokens that end this output when drawn."""
         return self._ends | self._stop_ids
 
-    def take(self, drawn: Drawn) -> None:
-        """Add a token; sets `finish` when the output ends with it."""
+    def take(self, drawn: Drawn) -> bool:
+        """Take a token; sets `finish` when the output ends with it. Returns whether it is part of the output."""
         token = drawn.token
         if token in self._ends:
             was_narrowed = self.guide is not None and self.guide.was_narrowed
             self.end(StopReason.BUDGET if was_narrowed else StopReason.END_OF_TEXT, stop=token)
-            return
+            return False
         is_stop = token in self._stop_ids
-        if not is_stop or self.sampling.include_stop:
+        is_shown = not is_stop or self.sampling.include_stop
+        if is_shown:
             self._append(drawn)
         if is_stop:
             self.end(StopReason.STOP_TOKEN, stop=token)
@@ -118,6 +119,7 @@ class Generation:
             self.end(StopReason.STOP_STRING, stop=self._text.stop)
         elif self.guide is None and self.remaining == 0:
             self.end(StopReason.LENGTH)
+        return is_shown
 
     def close_guided(self) -> None:
         """End the output if its constraint is complete or its budget is used up."""

@@ -67,6 +67,8 @@ class PageBook:
         """Give `sequence` pages for its first `end` tokens, evicting cache; False when there are too few."""
         begun = -(-end // self._page_tokens)
         full = end // self._page_tokens if self._seals else begun
+        if not self._seals and begun <= len(sequence.pages):
+            return True  # as in most steps
         pages = max(0, full - len(sequence.pages))
         tails = max(0, begun - sequence.first_tail - len(sequence.tails)) if self._seals else 0
         if not (self._has_free(pages) and self._has_free_tails(tails)):

@@ -44,11 +44,14 @@ class Work:
 
 @dataclass(slots=True)
 class Step:
-    """What the next forward pass does. `copied` are prefixes whose partial page the pass copies."""
+    """What the next forward pass does. `copied` are prefixes whose partial page the pass copies, `admitted` are the
+    sequences that begin or resume with it.
+    """
 
     works: list[Work] = field(default_factory=list)
     copies: list[PageCopy] = field(default_factory=list)
     copied: list[PrefixHandle] = field(default_factory=list)
+    admitted: list[Sequence] = field(default_factory=list)
     budget: int = 0
 
     def plan(self) -> Plan:
@@ -116,18 +119,18 @@ class Scheduler:
     def plan(self) -> Step:
         """Decide the next step; allocates its pages, evicting and preempting as needed."""
         step = Step(budget=self._limits.step_tokens)
-        self._make_way()
+        if self._waiting:
+            self._make_way()
         decoding = [sequence for sequence in self._running if sequence.num_remaining <= 1]
-        kept = self._kept_for_prompts(num_decoding=len(decoding))
+        has_prompts = len(decoding) < len(self._running)
+        kept = self._kept_for_prompts(has_prompts=has_prompts)
         for place, sequence in enumerate(decoding):
             if sequence.status is SequenceStatus.RUNNING:
                 self._schedule_decode(step, sequence, num_kept=len(decoding) - place - 1 + kept)
-        prefilling = [sequence for sequence in self._running if sequence.num_remaining > 1]
-        if prefilling:
-            self._admit(step, above=prefilling[-1])
-        for sequence in prefilling:
-            self._schedule_prefill(step, sequence, may_preempt=not step.works)
-        self._admit(step)
+        if has_prompts:
+            self._schedule_prefills(step)
+        if self._waiting:
+            self._admit(step)
         return step
 
     def commit(self, step: Step) -> None:
@@ -176,11 +179,10 @@ class Scheduler:
 
     # -- running sequences -------------------------------------------------------------------------
 
-    def _kept_for_prompts(self, *, num_decoding: int) -> int:
+    def _kept_for_prompts(self, *, has_prompts: bool) -> int:
         """Tokens of the step that drafts leave alone: a page for a prompt that runs or could be admitted."""
-        has_prompt = num_decoding < len(self._running)
         may_admit = bool(self._waiting) and len(self._running) < self._limits.max_running
-        return self._limits.page_tokens if has_prompt or may_admit else 0
+        return self._limits.page_tokens if has_prompts or may_admit else 0
 
     def _schedule_decode(self, step: Step, sequence: Sequence, *, num_kept: int) -> None:
         """The next token and the drafts that fit; `num_kept` tokens of the step are for those behind."""
@@ -189,8 +191,15 @@ class Scheduler:
         end = sequence.num_computed + 1
         if drafts and not self._book.grow(sequence, end + drafts):
             drafts = 0
-        if self._book.grow(sequence, end + drafts) or self._grow_by_preempting(sequence, end):
+        if drafts or self._book.grow(sequence, end) or self._grow_by_preempting(sequence, end):
             self._add(step, sequence, 1 + drafts, drafts)
+
+    def _schedule_prefills(self, step: Step) -> None:
+        prefilling = [sequence for sequence in self._running if sequence.num_remaining > 1]
+        if prefilling:
+            self._admit(step, above=prefilling[-1])
+        for sequence in prefilling:
+            self._schedule_prefill(step, sequence, may_preempt=not step.works)
 
     def _schedule_prefill(self, step: Step, sequence: Sequence, *, may_preempt: bool) -> None:
         if sequence.status is not SequenceStatus.RUNNING:
@@ -340,6 +349,7 @@ class Scheduler:
             return False
         sequence.status = SequenceStatus.RUNNING
         insort(self._running, sequence, key=_rank)
+        step.admitted.append(sequence)
         self._count_admission(sequence)
         return True
 

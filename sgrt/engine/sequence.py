@@ -83,7 +83,7 @@ class Sequence:
     @property
     def num_remaining(self) -> int:
         """Tokens still to be computed, drafts not counted."""
-        return self.num_wanted - self.num_computed
+        return len(self.tokens) - self.num_computed
 
     @property
     def num_reusable(self) -> int:
