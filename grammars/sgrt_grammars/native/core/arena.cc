@@ -52,8 +52,6 @@ Machine::Machine(Vocabulary given, Limits limits)
     }
     for (int byte = 0x20; byte < 0x7F; byte++) spells_ascii_ = spells_ascii_ && alphabet.test(byte);
     budget = &first_budget_;
-    table_.assign(1 << 12, -1);
-    table_mask_ = table_.size() - 1;
     ways_.push_back(new std::vector<int32_t>());
     ways_.push_back(new std::vector<int32_t>{0});
     way_numbers_[std::string()] = 0;
@@ -77,7 +75,6 @@ Machine::Machine(Vocabulary given, Limits limits)
 Machine::~Machine() {
     for (auto* ways : ways_) delete ways;
     for (auto* list : action_list_) delete list;
-    for (Node* n : nodes_) n->~Node();
 }
 
 int32_t Machine::intern_actions(const Actions& actions) {
@@ -105,11 +102,8 @@ bool Machine::same(const Node& left, const Node& right) const {
 
 // `probe` may point at the caller's memory; what is new is copied into the pool.
 Id Machine::intern(Node& probe, uint64_t hash) {
-    size_t slot = hash & table_mask_;
-    for (; table_[slot] >= 0; slot = (slot + 1) & table_mask_) {
-        const Id id = table_[slot];
-        if (hashes_[size_t(id)] == hash && same(*nodes_[size_t(id)], probe)) return id;
-    }
+    const Id known = nodes_.find(hash, [&](const Node& other) { return same(other, probe); });
+    if (known >= 0) return known;
     if (++budget->states > limits_.max_states) throw LimitExceeded("max_states");
     takes(sizeof(Node));
     if (probe.kind == LITERAL) {
@@ -125,26 +119,11 @@ Id Machine::intern(Node& probe, uint64_t hash) {
         memcpy(copy, probe.parts, size_t(probe.count) * sizeof(Id));
         probe.parts = copy;
     }
-    const Id id = Id(nodes_.size());
     fill_facts(probe);
     fill_eagerly(probe);
-    Node* placed = new (pool_.make<Node>(1)) Node(probe);
-    nodes_.push_back(placed);
-    hashes_.push_back(hash);
-    table_[slot] = id;
-    if (nodes_.size() * 2 > table_.size()) grow();
+    const Id id = nodes_.add(hash, probe);
     tick();
     return id;
-}
-
-void Machine::grow() {
-    table_.assign(table_.size() * 2, -1);
-    table_mask_ = table_.size() - 1;
-    for (size_t id = 0; id < nodes_.size(); id++) {
-        size_t slot = hashes_[id] & table_mask_;
-        while (table_[slot] >= 0) slot = (slot + 1) & table_mask_;
-        table_[slot] = Id(id);
-    }
 }
 
 Id Machine::literal(const uint8_t* data, int32_t size) {

@@ -8,7 +8,7 @@ namespace sgrt {
 // What follows from the parts alone, without unfolding anything.
 void Machine::fill_facts(Node& n) {
     constexpr int32_t CAP = 1 << 28;
-    auto part = [&](Id id) -> const Node& { return *nodes_[size_t(id)]; };
+    auto part = [&](Id id) -> const Node& { return nodes_[id]; };
     n.regular = n.kind < DEFERRED;
     switch (n.kind) {
         case LITERAL:
@@ -61,7 +61,7 @@ void Machine::fill_facts(Node& n) {
 
 // Memos that are cheap to know at once; the rest is found on demand.
 void Machine::fill_eagerly(Node& n) {
-    auto part = [&](Id id) -> const Node& { return *nodes_[size_t(id)]; };
+    auto part = [&](Id id) -> const Node& { return nodes_[id]; };
     switch (n.kind) {
         case NOTHING:
             n.alive = 0;
@@ -111,7 +111,7 @@ void Machine::fill_eagerly(Node& n) {
 }
 
 void Machine::fill_first(Node& n) {
-    auto part = [&](Id id) -> const Node& { return *nodes_[size_t(id)]; };
+    auto part = [&](Id id) -> const Node& { return nodes_[id]; };
     if (n.kind == LITERAL) {
         n.first.set(n.data[0]);
         n.first_known = true;

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "node.hpp"
+#include "node_table.hpp"
 #include "registers.hpp"
 #include "trie.hpp"
 
@@ -148,7 +148,7 @@ public:
     Machine(Vocabulary vocabulary, Limits limits);
 
     // Arena (arena.cc): constructors that intern nodes in a normal form; automaton/arena.py explains them.
-    Node& node(Id id) { return *nodes_[id]; }
+    Node& node(Id id) { return nodes_[id]; }
     Id literal(const uint8_t* data, int32_t size);
     Id byte_set(const Bits& members);
     Id action(Action action) { return actions_[action]; }
@@ -270,7 +270,6 @@ private:
     std::vector<Id> merged(std::vector<Id> options);
     std::vector<Id> joined(const std::vector<Id>& heads);
     bool same(const Node& left, const Node& right) const;
-    void grow();
 
     void passes_step(Id id, std::vector<Id>& missing);
     void first_step(Id id, std::vector<Id>& missing);
@@ -332,10 +331,7 @@ private:
 
     Limits limits_;
     Pool pool_;
-    std::vector<Node*> nodes_;
-    std::vector<uint64_t> hashes_;
-    std::vector<Id> table_;
-    size_t table_mask_ = 0;
+    NodeTable nodes_;
     Id actions_[5];
     Id everything_ = 0;
     std::vector<const Actions*> action_list_;

@@ -98,7 +98,7 @@ Id Machine::member_keys(int32_t number, int32_t begin, int32_t end, int32_t dept
 
 // Whether a member is known to be possible, and to be followed by something, so that nothing need be tried.
 bool Machine::is_evident(const MemberTable& table, int32_t place) const {
-    if (place + 1 < table.sound_from || !spells_ascii_ || nodes_[size_t(table.values[size_t(place)])]->alive != 1) return false;
+    if (place + 1 < table.sound_from || !spells_ascii_ || nodes_[table.values[size_t(place)]].alive != 1) return false;
     const auto& name = table.names[size_t(place)];
     return std::all_of(name.begin(), name.end(), [&](uint8_t byte) { return alphabet.test(byte); });
 }

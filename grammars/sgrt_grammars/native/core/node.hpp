@@ -65,7 +65,8 @@ struct Bits {
 struct Completion;
 struct NodeMask;
 
-struct Node {
+// What a step of a walk looks at stands in the first two cache lines.
+struct alignas(64) Node {
     Kind kind = NOTHING;
     bool regular = false;
     bool has_guard = false;     // an alternation with guarded options
@@ -77,27 +78,31 @@ struct Node {
     bool is_tree = false;       // an alternation of texts that each begin with a literal, or are one byte
     bool has_short = false;     // a deferred node with a short form, which its completion comes from
     uint8_t waiting = 0;        // one bit for each kind of evaluation in progress
+    int8_t completion_known = 0;
     int16_t only_symbol = -1;   // memo of a derivative by the only byte it can start with
-    Id only_target = -1;
     int32_t passes = -1;        // index into the table of ways to pass as empty; 0: none, 1: plainly
-    int32_t classes = -1;       // index of the byte partition of a regular node
-    int32_t shortest = 0;       // lower bound of symbols, nothing unfolded
+    Id only_target = -1;
     Id unfolded = -1;           // of a deferred node, once known
     Id a = 0, b = 0;
-    int64_t low = 0, high = 0;
-    const Id* parts = nullptr;
-    int32_t count = 0;          // of parts
-    int32_t size = 0;           // of data
-    const uint8_t* data = nullptr;
-    const Bits* members = nullptr;
-    Bits first;
-    Id* row = nullptr;              // derivatives by class of the byte, or by its rank in `first`; -1: not known
+    Id* row = nullptr;          // derivatives by class of the byte, or by its rank in `first`; -1: not known
     const uint8_t* class_of = nullptr;  // null: by rank
+    union {                     // which one goes by the kind
+        const Id* parts = nullptr;
+        const uint8_t* data;
+        const Bits* members;
+    };
+    union {
+        int32_t count = 0;      // of parts
+        int32_t size;           // of data
+    };
+    int32_t shortest = 0;       // lower bound of symbols, nothing unfolded
+    Bits first;
+    NodeMask* mask = nullptr;
+    int64_t low = 0, high = 0;
+    int32_t classes = -1;       // index of the byte partition of a regular node
+    int32_t words = -2;         // number of texts; -1: many, -2: not known
     const std::vector<int32_t>* specials = nullptr;
     Completion* completion = nullptr;
-    NodeMask* mask = nullptr;
-    int64_t words = -2;         // number of texts; -1: many, -2: not known
-    int8_t completion_known = 0;
 
     // The derivative by a byte, -1 if it is not known.
     Id edge(int byte) const {
