@@ -131,6 +131,7 @@ class SamplingParams:
             _require_type(bias, Real, "logit_bias", "a number")
 
 
+_LONGEST_INTERVAL_S = 1.0
 _OPTIONAL_NUMBERS = ("max_tokens", "seed", "logprobs")
 _WHOLE_NUMBERS = (*_OPTIONAL_NUMBERS, "min_tokens", "top_k", "n")
 _NUMBERS = (
@@ -194,7 +195,7 @@ class Call:
     `deadline_s` is seconds from submission. `cache_salt` separates prefix caches of different
     tenants. Of two waiting calls the one with the higher `priority` goes first. `label` says where in a
     program the call stands; it is for traces and logs and never changes the outcome. `plan` says what is known of
-    the calls around it.
+    the calls around it. A backend may gather what follows the first chunk for `interval_s` seconds, but not the end.
 
     Raises:
         InvalidRequest: a value is out of range or of another type; the message names the field.
@@ -208,6 +209,7 @@ class Call:
     cache_salt: str = ""
     label: str = ""
     plan: CallPlan | None = None
+    interval_s: float = 0.0
 
     def __post_init__(self) -> None:
         _require_items(self.prompt, Integral, "prompt", "token ids")
@@ -226,6 +228,8 @@ class Call:
         _require_type(self.cache_salt, str, "cache_salt", "a string")
         if self.plan is not None:
             _require_kind(self.plan, CallPlan, "plan")
+        _require_type(self.interval_s, Real, "interval_s", "a number of seconds")
+        _require(0 <= self.interval_s <= _LONGEST_INTERVAL_S, "interval_s", "must lie in [0, 1]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,6 +79,7 @@ def call_to_json(call: Call) -> dict[str, object]:
         "cache_salt": call.cache_salt or None,
         "label": call.label,
         "plan": None if call.plan is None else plan_to_json(call.plan),
+        "interval_s": call.interval_s,
     }
 
 

@@ -27,6 +27,7 @@ from sgrt_frontend.spelling import Spelling
 
 _CACHED_TEXTS = 4096
 _PATIENCE_S = 60.0
+_INTERVAL_S = 0.05  # as often as eyes can follow; an event costs both sides time, and a token need not be one
 _Value = TypeVar("_Value")
 
 
@@ -35,6 +36,9 @@ class HttpBackend:
 
     What never changes (description, vocabulary, encoded texts) is fetched once and kept. A call that a full server
     refuses is sent again when the server said, for `patience_s` seconds (and the call's deadline) at most.
+
+    The server sends the first chunk of a call and its end at once, and what comes between every `interval_s` seconds;
+    0 sends every token by itself.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class HttpBackend:
         api_key: str = "",
         timeout_s: float = 600.0,
         patience_s: float = _PATIENCE_S,
+        interval_s: float = _INTERVAL_S,
         transport: httpx.BaseTransport | None = None,
         async_transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -56,6 +61,7 @@ class HttpBackend:
         self._base_url = base_url.rstrip("/")
         self._timeout = httpx.Timeout(timeout_s, connect=min(10.0, timeout_s))
         self._patience_s = patience_s
+        self._interval_s = interval_s
         self._async_transport = async_transport
         try:
             self._client = httpx.Client(
@@ -120,7 +126,8 @@ class HttpBackend:
         patience = Patience(self._patience_s if deadline_s is None else min(self._patience_s, deadline_s))
         while True:
             left_s = None if deadline_s is None else max(0.001, deadline_s - patience.waited_s)
-            body = {**call_to_json(replace(call, deadline_s=left_s)), "stream": True}
+            sent = replace(call, deadline_s=left_s, interval_s=max(call.interval_s, self._interval_s))
+            body = {**call_to_json(sent), "stream": True}
             try:
                 async with self._async_client().stream("POST", "/generate", json=body) as response:
                     if response.status_code == httpx.codes.OK:

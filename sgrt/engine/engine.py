@@ -235,7 +235,7 @@ class Engine:
         request = self._intake.request(
             call, id=next(self._ids), seed=self._seeds.getrandbits(63), now_s=self._clock()
         )
-        mailbox: Mailbox[Chunk] = Mailbox()
+        mailbox: Mailbox[Chunk] = Mailbox(wake_loop=self._loop.bells.wake, interval_s=call.interval_s)
         sampling, tokenizer = request.sampling, self._parts.tokenizer  # a job must not keep its engine alive
         job = GenerateJob(
             request=request,

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
+from sgrt.engine.bells import Bells
 from sgrt.engine.core import EngineCore
 from sgrt.engine.guide import Grammar
 from sgrt.engine.job import Job
@@ -40,6 +41,7 @@ class EngineLoop:
     """
 
     def __init__(self, core: EngineCore, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.bells = Bells()
         self._core = core
         self._clock = clock
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
@@ -147,6 +149,7 @@ class EngineLoop:
                 self._run_commands()
                 if not self._is_stopping and self._core.has_work:
                     self._core.step(self._clock())
+                self.bells.ring()
             self._core.cancel_all()
         except BaseException as cause:
             failure = BackendError(f"the engine failed: {type(cause).__name__}: {cause}")
@@ -157,6 +160,7 @@ class EngineLoop:
                 self._commands.get().abandon(failure)
             raise
         finally:
+            self.bells.ring()
             self._at_end()
 
     def _run_commands(self) -> None:

@@ -6,15 +6,29 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 from typing import Generic, TypeVar
+
+from sgrt.engine.bells import Wake, wake_at_once
 
 Item = TypeVar("Item")
 
 
 class Mailbox(Generic[Item]):
-    """A queue that ends: items, then either a normal end or an error. One consumer; never blocks the sender."""
+    """A queue that ends: items, then either a normal end or an error. One consumer; never blocks the sender.
 
-    def __init__(self) -> None:
+    A consumer on an event loop is woken through `wake_loop`, and at most once in `interval_s` after its first items,
+    but for the end.
+    """
+
+    def __init__(
+        self,
+        *,
+        wake_loop: Callable[[asyncio.AbstractEventLoop, Wake], None] = wake_at_once,
+        interval_s: float = 0.0,
+    ) -> None:
+        self._wake_loop = wake_loop
+        self._interval_s = interval_s
         self._lock = threading.Lock()
         self._items: deque[Item] = deque()
         self._error: Exception | None = None
@@ -47,14 +61,19 @@ class Mailbox(Generic[Item]):
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         """Items as they come. Raises the error it ends with."""
+        async for batch in self.batches():
+            for item in batch:
+                yield item
+
+    async def batches(self) -> AsyncIterator[list[Item]]:
+        """Items as they come, together what is there together. Raises the error it ends with."""
         while True:
-            item, waits = self._take()
-            if item is not None:
-                yield item[0]
+            items, waits = self._take_all()
+            if items:
+                yield items
             elif not waits:
                 return
-            else:
-                await self._changed_async()
+            await self._changed_async(gathers=bool(items) and self._interval_s > 0)
 
     def __iter__(self) -> Iterator[Item]:
         """Items as they come; blocks the calling thread. Raises the error it ends with."""
@@ -100,25 +119,31 @@ class Mailbox(Generic[Item]):
                 raise self._error
             return None, not self._is_over
 
-    def _will_wake(self, wake: Callable[[], object]) -> bool:
-        """Ask to be woken by the next change; False when there is something to take already."""
+    def _take_all(self) -> tuple[list[Item], bool]:
+        """All items that are there, and whether more may come."""
         with self._lock:
-            if self._items or self._is_over:
+            items, self._items = list(self._items), deque()
+            if not items and self._is_over and self._error is not None:
+                raise self._error
+            return items, not self._is_over
+
+    def _will_wake(self, wake: Callable[[], object], *, for_items: bool = True) -> bool:
+        """Ask to be woken by the next change, or by the end alone; False when it is there already."""
+        with self._lock:
+            if (self._items and for_items) or self._is_over:
                 return False
-            self._wake = wake
+            self._wake, self._wakes_for_items = wake, for_items
             return True
 
-    async def _changed_async(self) -> None:
+    async def _changed_async(self, *, gathers: bool) -> None:
+        """Wait for items or the end; who gathers waits for the interval, or the end."""
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
-
-        def wake() -> None:
-            try:
-                loop.call_soon_threadsafe(changed.set)
-            except RuntimeError:
-                return  # the loop is closed: nobody waits any more
-
-        if self._will_wake(wake):
+        if not self._will_wake(lambda: self._wake_loop(loop, changed.set), for_items=not gathers):
+            return
+        with ExitStack() as timers:
+            if gathers:
+                timers.callback(loop.call_later(self._interval_s, changed.set).cancel)
             await changed.wait()
 
     def _changed(self) -> None:

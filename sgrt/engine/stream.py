@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import Self
 
-from sgrt.engine.completion import Completion, collect
+from sgrt.engine.completion import Completion, collect, gathered
 from sgrt.engine.job import GenerateJob
 from sgrt.engine.loop import EngineLoop
 from sgrt.engine.mailbox import Mailbox
@@ -28,9 +28,11 @@ class Stream:
         """Chunks as they come; blocks the calling thread."""
         return iter(self._mailbox)
 
-    def __aiter__(self) -> AsyncIterator[Chunk]:
-        """Chunks as they come."""
-        return aiter(self._mailbox)
+    async def __aiter__(self) -> AsyncIterator[Chunk]:
+        """Chunks as they come; of each output what is there together is one."""
+        async for batch in self._mailbox.batches():
+            for chunk in gathered(batch):
+                yield chunk
 
     @property
     def is_over(self) -> bool:

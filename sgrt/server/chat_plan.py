@@ -15,7 +15,7 @@ from sgrt.server.output import Delta, PlainReader
 from sgrt.server.parsed_output import ParsedReader, new_call_id
 from sgrt.server.prompts import num_characters, plain_turns_of
 from sgrt.server.sampling import sampling_params, stop_strings
-from sgrt.server.service import Service, Ticket
+from sgrt.server.service import WHOLE_INTERVAL_S, Service, Ticket
 from sgrt.server.sessions import Session, Turn, continued, visible_tokens
 from sgrt.server.structured import Wanted, wanted_output
 from sgrt.server.tool_setup import ToolMode, ToolSetup, is_thinking, read_tools
@@ -165,6 +165,7 @@ async def plan_chat(service: Service, request: ChatRequest, caller: Caller) -> C
             priority=request.priority or 0,
             deadline_s=request.deadline_s or service.config.default_deadline_s,
             cache_salt=caller.salt + (request.cache_salt or ""),
+            interval_s=0.0 if request.stream or (reads_marks and request.stop) else WHOLE_INTERVAL_S,
         ),
         constraint_param=constrained.param if constrained else None,
         new_reader=lambda: PlainReader(is_free=wanted is not None and wanted.is_free),

@@ -16,7 +16,7 @@ from sgrt.server.output import Ending, ending_of
 from sgrt.server.prompt_scores import check_prompt_logprobs, prompt_infos, wire_prompt_logprobs
 from sgrt.server.replies import Reply, event, json_reply, stream_reply
 from sgrt.server.sampling import check_token_ids, sampling_params
-from sgrt.server.service import Service, Ticket
+from sgrt.server.service import WHOLE_INTERVAL_S, Service, Ticket
 from sgrt.server.streams import merge
 from sgrt.server.structured import Wanted, wanted_output
 from sgrt.server.usage import UsageSum
@@ -173,6 +173,7 @@ class _Answer:
             priority=self.request.priority or 0,
             deadline_s=self.request.deadline_s or self.service.config.default_deadline_s,
             cache_salt=self.caller.salt + (self.request.cache_salt or ""),
+            interval_s=0.0 if self.request.stream else WHOLE_INTERVAL_S,
         )
 
     def _head(self) -> dict[str, object]:

@@ -19,7 +19,7 @@ from sgrt.server.endpoint import Incoming
 from sgrt.server.errors import bad_request
 from sgrt.server.replies import Reply, event, json_reply, stream_reply
 from sgrt.server.sampling import check_token_ids
-from sgrt.server.service import Service
+from sgrt.server.service import WHOLE_INTERVAL_S, Service
 from sgrt.server.validation import parse
 from sgrt.server.wire.native import (
     DecodeRequest,
@@ -145,6 +145,7 @@ async def _call(service: Service, request: GenerateRequest, incoming: Incoming) 
         cache_salt=incoming.caller.salt + (request.cache_salt or ""),
         label=request.label or "",
         plan=plan_from_json(request.plan),
+        interval_s=(request.interval_s or 0.0) if request.stream else WHOLE_INTERVAL_S,
     )
 
 

@@ -74,9 +74,11 @@ class ParsedReader:
         return _with_tokens(deltas, chunk)
 
     def _parts(self, chunk: Chunk) -> list[Chunk]:
-        """The chunk; token by token where a stop becomes allowed within it, if its text can be told apart."""
-        missing = self._min_tokens - self._num_tokens
-        if self._marked is None or missing <= 1 or missing > len(chunk.token_ids):
+        """The chunk token by token, if its text can be told apart.
+
+        How many tokens are thoughts, and where a stop becomes allowed, does not depend on what was gathered.
+        """
+        if self._marked is None or len(chunk.token_ids) <= 1:
             return [chunk]
         last = len(chunk.token_ids) - 1
         return [

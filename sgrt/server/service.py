@@ -26,6 +26,8 @@ from sgrt.server.tool_setup import choose_format, has_reasoning
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.call import Call, CallPlan, Chunk, Score, StopReason
 
+# A whole answer is read this often while it grows: that costs others less than a look at every token.
+WHOLE_INTERVAL_S = 0.1
 _INLINE_TOKENS = 512
 _INLINE_CHARS = 512  # shorter texts are encoded faster than a thread is reached
 

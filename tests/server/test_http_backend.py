@@ -183,7 +183,9 @@ def test_its_chunks_are_those_of_the_backend_behind_it(
 ) -> None:
     local, remote = served
     sampling = SamplingParams(n=n, max_tokens=max_tokens, stop=tuple(stop), logprobs=logprobs)
-    call = Call(prompt=(1, 2, 3), sampling=sampling, constraint=constraint, priority=2, label="here")
+    call = Call(
+        prompt=(1, 2, 3), sampling=sampling, constraint=constraint, priority=2, label="here", interval_s=0.5
+    )
 
     async def both() -> tuple[list[Chunk], list[Chunk]]:
         return await gathered(remote.generate(call)), await gathered(local.generate(call))

@@ -16,7 +16,10 @@ class StrictWire(Wire):
 
 
 class GenerateRequest(StrictWire):
-    """Continue tokens or a text. `constraint` is a constraint value as JSON."""
+    """Continue tokens or a text. `constraint` is a constraint value as JSON.
+
+    What follows the first chunk of a stream is gathered for `interval_s` seconds, but not the end.
+    """
 
     token_ids: TokenIds | None = None
     text: str | None = None
@@ -27,6 +30,7 @@ class GenerateRequest(StrictWire):
     cache_salt: Annotated[str | None, Field(max_length=128)] = None
     label: Annotated[str | None, Field(max_length=256)] = None
     plan: JsonObject | None = None
+    interval_s: Annotated[float | None, Field(ge=0, le=1)] = None
     stream: bool | None = None
 
 
