@@ -7,7 +7,7 @@ The functions `chain`, `either`, `repeat`, `both` and `outside` build trees and 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from sgrt_grammars.regex.charset import EVERY_CHARACTER, CharSet
@@ -64,7 +64,20 @@ class Outside:
     body: Language
 
 
-Language = Chars | Words | Chain | Either | Repeat | Both | Outside
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A language that is known from two sides: all texts of `inner` belong to it, none outside of `outer` does.
+
+    It is written as `inner`, and its complement as the complement of `outer`, so that neither holds a wrong text.
+    `name` stands for both where languages are compared, as they may be large.
+    """
+
+    name: str
+    inner: Language = field(compare=False)
+    outer: Language = field(compare=False)
+
+
+Language = Chars | Words | Chain | Either | Repeat | Both | Outside | Between
 
 NOTHING = Words(frozenset())
 EMPTY = Words(frozenset({""}))
@@ -188,15 +201,40 @@ def outside(body: Language) -> Language:
     return Outside(body)
 
 
-def contains(language: Language, text: str) -> bool:
-    """Whether `text` belongs to the language."""
-    if isinstance(language, Words):
-        return text in language.texts
-    if isinstance(language, Outside):
-        return not contains(language.body, text)
-    if isinstance(language, Both):
-        return all(contains(part, text) for part in language.parts)
-    return len(text) in _Reader(text).ends(language, 0)
+def innermost(language: Language) -> Language:
+    """The texts that surely belong: what is known from two sides is taken at its narrowest."""
+    return _decided(language, is_widest=False)
+
+
+def _decided(language: Language, *, is_widest: bool) -> Language:
+    match language:
+        case Between(_, inner, outer):
+            return outer if is_widest else inner
+        case Outside(body):
+            return outside(_decided(body, is_widest=not is_widest))
+        case Both(parts):
+            return both(*(_decided(part, is_widest=is_widest) for part in parts))
+        case Either(options):
+            return either(*(_decided(option, is_widest=is_widest) for option in options))
+        case _:
+            return language
+
+
+def contains(language: Language, text: str, *, possibly: bool = False) -> bool:
+    """Whether `text` surely belongs to the language (or `possibly`, where it is known from two sides)."""
+    match language:
+        case Words(texts):
+            return text in texts
+        case Between(_, inner, outer):
+            return contains(outer if possibly else inner, text)
+        case Outside(body):
+            return not contains(body, text, possibly=not possibly)
+        case Both(parts):
+            return all(contains(part, text, possibly=possibly) for part in parts)
+        case Either(options):
+            return any(contains(option, text, possibly=possibly) for option in options)
+        case _:
+            return len(text) in _Reader(text).ends(language, 0)
 
 
 class _Reader:
@@ -232,6 +270,8 @@ class _Reader:
                 return frozenset.intersection(*(self.ends(part, start) for part in language.parts))
             case Outside():
                 return frozenset(range(start, len(self._text) + 1)) - self.ends(language.body, start)
+            case Between():
+                raise AssertionError("what is known from two sides is no part of a chain")
 
     def _chain_ends(self, language: Chain, start: int) -> frozenset[int]:
         places = frozenset({start})

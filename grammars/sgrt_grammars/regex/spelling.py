@@ -18,7 +18,17 @@ from sgrt_grammars.expression import (
     Repetition,
 )
 from sgrt_grammars.regex.charset import CharSet, Range
-from sgrt_grammars.regex.language import Both, Chain, Chars, Either, Language, Outside, Repeat, Words
+from sgrt_grammars.regex.language import (
+    Between,
+    Both,
+    Chain,
+    Chars,
+    Either,
+    Language,
+    Outside,
+    Repeat,
+    Words,
+)
 
 
 class Spelling(Protocol):
@@ -38,22 +48,36 @@ class Spelling(Protocol):
 
 
 def spell(language: Language, spelling: Spelling) -> Expression:
-    """The expression of all ways to write the texts of a language."""
+    """The expression of all ways to write the texts of a language. Parts that it shares are written once."""
+    return _spelled(language, spelling, {})
+
+
+def _spelled(language: Language, spelling: Spelling, known: dict[int, Expression]) -> Expression:
+    """`known`: what has been written, by the identity of its language, which the whole keeps alive."""
+    found = known.get(id(language))
+    if found is None:
+        found = known[id(language)] = _written(language, spelling, known)
+    return found
+
+
+def _written(language: Language, spelling: Spelling, known: dict[int, Expression]) -> Expression:
     match language:
         case Chars(members):
             return spelling.characters(members)
         case Words(texts):
             return literals(spelling.text(text) for text in sorted(texts))
         case Chain(parts):
-            return Concatenation(tuple(spell(part, spelling) for part in parts))
+            return Concatenation(tuple(_spelled(part, spelling, known) for part in parts))
         case Either(options):
-            return Alternation(tuple(spell(option, spelling) for option in options))
+            return Alternation(tuple(_spelled(option, spelling, known) for option in options))
         case Repeat(body, minimum, maximum):
-            return Repetition(spell(body, spelling), minimum, maximum)
+            return Repetition(_spelled(body, spelling, known), minimum, maximum)
         case Both(parts):
-            return Intersection(tuple(spell(part, spelling) for part in parts))
+            return Intersection(tuple(_spelled(part, spelling, known) for part in parts))
         case Outside(body):
-            return Intersection((spelling.any_text(), Complement(spell(body, spelling))))
+            return Intersection((spelling.any_text(), Complement(_spelled(body, spelling, known))))
+        case Between():
+            raise AssertionError("what is known from two sides is decided before it is spelled")
 
 
 def literals(texts: Iterable[bytes]) -> Expression:

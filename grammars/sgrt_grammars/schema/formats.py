@@ -2,7 +2,9 @@
 
 `date` and `date-time` follow the calendar (years 0001 to 9999); leap seconds are written in UTC.
 Host names have no `--` in the third and fourth place of a label: whether such a label is a valid A-label is
-not a regular question. Names outside the specification are annotations, as the specification says.
+not a regular question. Such formats are known from two sides: what is written has the format for certain, and what is
+written where the format is excluded (by `not`, or by another branch of `oneOf`) lacks it for certain.
+Names outside the specification are annotations, as the specification says.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from functools import cache
 from sgrt_grammars.constraint import RegexDialect
 from sgrt_grammars.errors import UnsupportedConstraint
 from sgrt_grammars.regex.compile import pattern_language
-from sgrt_grammars.regex.language import ANY_TEXT, Language
+from sgrt_grammars.regex.language import ANY_TEXT, Between, Language
+from sgrt_grammars.schema.regex_format import patterns, possible_patterns
 
 _LEAP_YEAR = r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
 _YEAR = r"(?!0000)[0-9]{4}"
@@ -57,6 +60,8 @@ _LABEL = (
     rf"|{_LDH}(?:{_ALNUM}{_LDH}|-{_ALNUM}){_LDH}{{0,58}}{_ALNUM})?"
 )  # 1 to 63 characters, the third and fourth not both hyphens
 _HOSTNAME = rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*"
+
+_OUTER_LABEL = rf"{_ALNUM}(?:{_LDH}{{0,61}}{_ALNUM})?"
 
 _ATEXT = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
 _QUOTED = r'"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\[\x20-\x7e])*"'
@@ -129,11 +134,22 @@ _PATTERNS = {
     "relative-json-pointer": rf"(?s:(?:0|[1-9][0-9]*)(?:#|{_POINTER}))",
 }
 
+_OUTER_DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+_OUTER_TIME = rf"{_HOUR}:[0-5][0-9]:(?:[0-5][0-9]|60){_FRACTION}{_OFFSET}"
+_OUTER_PATTERNS = {
+    "date": _OUTER_DATE,
+    "time": _OUTER_TIME,
+    "date-time": rf"{_OUTER_DATE}[Tt ]{_OUTER_TIME}",
+    "email": r"(?s:.*@.*)",
+    "idn-email": r"(?s:.*@.*)",
+    "hostname": rf"(?:{_OUTER_LABEL}\.)*{_OUTER_LABEL}\.?",
+}
+"""What may have a format for some reader, where that is more than what surely has it."""
+
 REFUSED_FORMATS = {
     "idn-hostname": "its rules (IDNA 2008) look at properties and contexts of characters",
-    "regex": "patterns nest, so that they are no regular language",
 }
-ENFORCED_FORMATS = tuple(_PATTERNS)
+ENFORCED_FORMATS = (*_PATTERNS, "regex")
 
 
 def format_language(name: str, pointer: str) -> Language:
@@ -145,9 +161,16 @@ def format_language(name: str, pointer: str) -> Language:
             keyword="format",
             hint="remove it, or give a pattern",
         )
-    return _language(name) if name in _PATTERNS else ANY_TEXT
+    return _language(name) if name in ENFORCED_FORMATS else ANY_TEXT
 
 
 @cache
 def _language(name: str) -> Language:
-    return pattern_language(_PATTERNS[name], RegexDialect.PYTHON, is_full=True, pointer="", keyword="format")
+    if name == "regex":
+        return Between(name, patterns(), possible_patterns())
+    inner = _written(_PATTERNS[name])
+    return Between(name, inner, _written(_OUTER_PATTERNS[name])) if name in _OUTER_PATTERNS else inner
+
+
+def _written(pattern: str) -> Language:
+    return pattern_language(pattern, RegexDialect.PYTHON, is_full=True, pointer="", keyword="format")

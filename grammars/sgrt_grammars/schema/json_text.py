@@ -23,6 +23,7 @@ from sgrt_grammars.expression import (
 from sgrt_grammars.regex.charset import EVERY_CHARACTER, CharSet, Range
 from sgrt_grammars.regex.language import (
     ANY_TEXT,
+    Between,
     Both,
     Chain,
     Chars,
@@ -31,6 +32,7 @@ from sgrt_grammars.regex.language import (
     Outside,
     Repeat,
     Words,
+    innermost,
 )
 from sgrt_grammars.regex.spelling import alternation, digit_options, spell, utf8_characters
 
@@ -212,11 +214,14 @@ def _is_open(language: Language) -> bool:
             return _is_open(body)
         case Outside(body):
             return _is_open(body)
+        case Between(_, inner):
+            return _is_open(inner)
 
 
 @lru_cache(maxsize=1024)
 def string(language: Language) -> Expression:
     """JSON strings whose decoded text is in the language."""
+    language = innermost(language)
     spelling = FREE if _is_open(language) else CANONICAL
     if isinstance(language, Words):
         return spell(Words(frozenset(f'"{text}"' for text in language.texts)), _WholeSpelling())
@@ -233,8 +238,9 @@ class _WholeSpelling(CanonicalSpelling):
 @lru_cache(maxsize=1024)
 def key(language: Language) -> Expression:
     """Keys in their one spelling, so that equal keys are equal bytes."""
-    return Concatenation((Literal(b'"'), spell(language, CANONICAL), Literal(b'"')))
+    return Concatenation((Literal(b'"'), spell(innermost(language), CANONICAL), Literal(b'"')))
 
 
 ANY_STRING: Expression = string(ANY_TEXT)
+ANY_CHARACTER: Expression = FREE.characters(EVERY_CHARACTER)
 ANY_KEY_TEXT: Expression = CANONICAL.any_text()

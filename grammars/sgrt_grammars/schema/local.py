@@ -13,7 +13,6 @@ from sgrt_grammars.regex.language import (
     NOTHING,
     Language,
     both,
-    contains,
     either,
     length_between,
     outside,
@@ -31,7 +30,7 @@ from sgrt_grammars.schema.numbers import (
     NumberSet,
     intersect_numbers,
 )
-from sgrt_grammars.schema.objects import ANY_OBJECT, Implication, Member, ObjectShape, Rule
+from sgrt_grammars.schema.objects import ANY_OBJECT, Implication, Member, ObjectShape, Rule, speaks_of
 from sgrt_grammars.schema.shape import ANYTHING, BOTH_BOOLEANS, NO_VALUE, Shape, unite
 
 Operands = dict[str, object]
@@ -240,7 +239,7 @@ def _members(schema: Operands, pointer: str, scope: tuple[str, ...], rules: list
     for name, one in _mapping(schema.get("properties")).items():
         value = child(one, base + escaped(name), scope)
         if rules:
-            value = conjunction(value, *(rule.value for rule in rules if contains(rule.keys, name)))
+            value = conjunction(value, *(rule.value for rule in rules if speaks_of(rule.keys, name)))
         members[name] = Member(value=value, is_declared=True)
     return members
 

@@ -20,7 +20,7 @@ from sgrt_grammars.expression import (
     Repetition,
     Scope,
 )
-from sgrt_grammars.regex.language import Language, contains
+from sgrt_grammars.regex.language import Language
 from sgrt_grammars.regex.spelling import alternation
 from sgrt_grammars.schema.array_text import Values
 from sgrt_grammars.schema.formula import ALWAYS, NEVER, Formula, conjunction
@@ -28,7 +28,7 @@ from sgrt_grammars.schema.free_keys import KeySpace, key_spaces, split_by_counte
 from sgrt_grammars.schema.implied import NO_DEBTS, NO_NAMES, Debts, Implied
 from sgrt_grammars.schema.json_text import colon, comma, quoted, space
 from sgrt_grammars.schema.json_text import key as key_text
-from sgrt_grammars.schema.objects import ObjectShape
+from sgrt_grammars.schema.objects import ObjectShape, speaks_of
 
 
 class Progress(NamedTuple):
@@ -320,7 +320,7 @@ class ObjectText:
             return iter(((value, ()),))
         found: list[tuple[Formula, tuple[int, ...]]] = [(value, ())]
         for one, count in zip(self.shape.counts, counts, strict=True):
-            options = ways(one, count) if contains(one.keys, name) else [(ALWAYS, count)]
+            options = ways(one, count) if speaks_of(one.keys, name) else [(ALWAYS, count)]
             found = [
                 (conjunction(formula, more), (*before, after))
                 for formula, before in found

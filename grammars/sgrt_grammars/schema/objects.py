@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from sgrt_grammars.errors import UnsupportedConstraint
 from sgrt_grammars.regex.language import (
     NOTHING,
     Language,
@@ -71,7 +72,7 @@ class ObjectShape:
         return self._ruled(name) if member is None else member.value
 
     def _ruled(self, name: str) -> Formula:
-        return conjunction(*(rule.value for rule in self.rules if contains(rule.keys, name)))
+        return conjunction(*(rule.value for rule in self.rules if speaks_of(rule.keys, name)))
 
     @property
     def is_empty(self) -> bool:
@@ -89,6 +90,18 @@ class ObjectShape:
 
 
 ANY_OBJECT = ObjectShape()
+
+
+def speaks_of(keys: Language, name: str) -> bool:
+    """Whether a rule or counter about `keys` is about a key that is treated by name."""
+    surely = contains(keys, name)
+    if not surely and contains(keys, name, possibly=True):
+        raise UnsupportedConstraint(
+            f"whether the key {name!r} has the format that names must have is not told apart",
+            keyword="propertyNames",
+            hint="name another key, or give propertyNames a pattern",
+        )
+    return surely
 
 
 def intersect_objects(one: ObjectShape, other: ObjectShape) -> ObjectShape:

@@ -12,6 +12,7 @@ from sgrt_grammars.schema.emptiness import MAX_INTERSECTIONS
 from sgrt_grammars.schema.formats import ENFORCED_FORMATS, REFUSED_FORMATS
 from sgrt_grammars.schema.keywords import KEYWORDS, Keyword, Treatment
 from sgrt_grammars.schema.lower import MAX_ANY_ORDER
+from sgrt_grammars.schema.regex_format import MAX_GROUPS
 
 _INTRODUCTION = """\
 # JSON Schema
@@ -100,6 +101,10 @@ def _formats() -> str:
     return f"""\
 Enforced: {enforced}. Dates follow the calendar (years 0001 to 9999); leap seconds are written in UTC; a label of
 a host name has no `--` in its third and fourth place, as whether it is a valid A-label is not a regular question.
+`regex` is a pattern that both ECMA-262 (with `u`) and Python's `re` read: groups nest up to {MAX_GROUPS} deep, without names and
+backreferences, look-around stands outside of groups and holds none, `m` and `n` of `{{m,n}}` have four digits at most, and braces and brackets that
+open nothing are escaped. Where a format is excluded (`not`, another branch of `oneOf`), what is generated lacks it for
+any reader: neither a host name nor its contrary has a label with such hyphens.
 
 {refused}
 

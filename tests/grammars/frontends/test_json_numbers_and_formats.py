@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import random
+import re
+import warnings
 from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sgrt_grammars.regex.language import contains
+from sgrt_grammars import GrammarCompiler, JsonSchema, Matcher, Vocabulary, allowed_tokens, empty_mask
+from sgrt_grammars.regex.language import contains, outside
 from sgrt_grammars.schema.formats import ENFORCED_FORMATS, format_language
+from sgrt_grammars.schema.json_text import quoted, string
 from sgrt_grammars.schema.number_text import number
 from sgrt_grammars.schema.numbers import (
     ALL_NUMBERS,
@@ -22,6 +27,9 @@ from sgrt_grammars.schema.numbers import (
     unite_numbers,
 )
 from tests.grammars.frontends.expression_oracle import Oracle
+
+END = 256
+BYTES = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [END])
 
 decimals = st.decimals(-120, 120, places=2).map(Fraction)
 steps = st.sampled_from([None, Fraction(1), Fraction(1, 4), Fraction(3), Fraction(1, 100), Fraction(7, 10)])
@@ -152,6 +160,8 @@ FORMATS: dict[str, tuple[list[str], list[str]]] = {
     "json-pointer": (["/foo/~0~1", "", "/"], ["foo", "/~2", "/~"]),
     "relative-json-pointer": (["0", "1/foo", "2#"], ["/foo", "01", "-1", "1##"]),
     "ip-address": (["1.2.3.4"], ["1.2.3"]),
+    "regex": (["([abc])+\\s+$", "", "a{2,10}?|[^^-]", "(?:a(b(c)))*", "[à-ÿ\\x00-\\x1f]", "(?<=a.)b(?!c+)", "[\\u4e00-\\u9fa5-]"],
+              ["^(abc]", "*", "a**", "[", "\\", "[b-a]", "a{3,2}", "^*", "\\Z", "[]", "(?<=a*)b", "(?P<n>a)", "x{"]),
 }  # fmt: skip
 
 
@@ -172,3 +182,58 @@ def test_dates_are_those_of_the_calendar() -> None:
             last = length + (month == 2 and is_leap)
             for day in (0, 1, 28, 29, 30, 31, 32):
                 assert contains(language, f"{year}-{month:02d}-{day:02d}") is (1 <= day <= last)
+
+
+def _reads(text: str) -> bool:
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):
+        try:
+            re.compile(text)
+        except re.error:
+            return False
+    return True
+
+
+PATTERN_CHARACTERS = list(b"()[]{}|*+?\\^$-,.=!<:0159abdwux")
+
+
+def test_what_is_generated_as_a_regex_compiles_and_what_is_generated_as_none_does_not() -> None:
+    compiler = GrammarCompiler(BYTES)
+    chance = random.Random(0)
+    for schema, is_pattern in (({"format": "regex"}, True), ({"not": {"format": "regex"}}, False)):
+        start = compiler.compile(JsonSchema(text=json.dumps({"type": "string", **schema}))).matcher()
+        for _ in range(150):
+            text = json.loads(walked(start.fork(), chance, PATTERN_CHARACTERS))
+            assert _reads(text) is is_pattern, text
+
+
+def walked(matcher: Matcher, chance: random.Random, liked: list[int]) -> bytes:
+    """A random generation of up to 30 bytes that prefers some of them."""
+    row, tokens = empty_mask(BYTES.size), list[int]()
+    while True:
+        matcher.mask(row, 30 - len(tokens))
+        allowed = allowed_tokens(row)
+        token = chance.choice([one for one in allowed if one in liked] or allowed)
+        if token == END:
+            return bytes(tokens)
+        assert matcher.advance(token, 30 - len(tokens))
+        tokens.append(token)
+
+
+UNDECIDED = {
+    "hostname": "xn--x", "date": "0000-01-01", "time": "22:59:60Z", "date-time": "2024-02-28 10:00:00Z", "email": "@",
+    "regex": "(a)\\1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_a_text_that_may_have_a_format_is_neither_taken_for_one_that_has_it_nor_for_one_that_lacks_it(
+    name: str,
+) -> None:
+    language = format_language(name, "")
+    for text in (UNDECIDED[name], *FORMATS[name][0]):
+        assert not contains(outside(language), text)
+        assert contains(language, text, possibly=True)
+    assert not contains(language, UNDECIDED[name])
+    oracle = Oracle(string(outside(language)))
+    assert not any(oracle.accepts(quoted(text)) for text in (UNDECIDED[name], *FORMATS[name][0]))
+    assert oracle.accepts(b'"*"')

@@ -57,7 +57,7 @@ def test_what_is_no_schema_at_all_is_an_error(text: str) -> None:
     [
         ({"$ref": "http://example.test/other"}, "$ref", "/$ref"),
         ({"items": {"format": "idn-hostname"}}, "format", "/items/format"),
-        ({"properties": {"p": {"format": "regex"}}}, "format", "/properties/p/format"),
+        ({"propertyNames": {"format": "hostname"}, "required": ["xn--a"]}, "propertyNames", ""),
         ({"pattern": r"^(a)\1$"}, "pattern", "/pattern"),
         ({"not": {"uniqueItems": True}}, "uniqueItems", ""),
         ({"$schema": "http://json-schema.org/draft-03/schema#"}, "$schema", "/$schema"),
