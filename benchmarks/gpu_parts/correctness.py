@@ -19,7 +19,6 @@ from sgrt_kernels.ops.page_copy import reference as copy_reference
 from sgrt_kernels.ops.page_seal import reference as seal_reference
 from sgrt_kernels.ops.rms_norm import reference as norm_reference
 from sgrt_kernels.ops.rope import reference as rope_reference
-from sgrt_kernels.ops.tree_attention import TreeRun, plan_tree, tree_attention
 
 BF16, F16, INT8, FP8 = torch.bfloat16, torch.float16, torch.int8, torch.float8_e4m3fn
 # relative errors: what rounding the inputs of the dots to the compute type costs, with room
@@ -42,19 +41,24 @@ DRY_SHAPES = (
 )
 
 
+def limit_of(shape: Shape) -> float:
+    """Sealed pages are read in half precision."""
+    return max(LIMITS[F16] * 2 if shape.sealed else 0.0, LIMITS[shape.dtype])
+
+
 def check_attention(bench: Bench) -> dict[str, object]:
     """Decode, extend and tree attention over exact and sealed pages."""
     errors: dict[str, object] = {}
     lengths = bench.pick([1, 37, 1000, 4097], [1, 37, 70])
     for shape in bench.pick(REAL_SHAPES, DRY_SHAPES):
-        limit = LIMITS[F16] * 2 if shape.sealed else LIMITS[shape.dtype]
-        limit = max(limit, LIMITS[shape.dtype])
+        limit = limit_of(shape)
         for name, chunks in (("decode", None), ("extend", [min(length, 300) for length in lengths])):
             contexts = make_contexts(bench, shape, lengths, chunks)
             error = relative_error(contexts.attend(bench), contexts.expected())
             errors[f"{name} {shape}"] = error
             bench.check(f"{name} {shape}", error, limit)
-    errors["tree"] = _check_tree(bench)
+    for shape in bench.pick((*REAL_SHAPES[:4], REAL_SHAPES[7]), DRY_SHAPES[:2]):
+        errors[f"tree {shape}"] = _check_tree(bench, shape)
     for shape in bench.pick(REAL_SHAPES[:3], DRY_SHAPES[:2]):
         _check_mixed(bench, shape)
     return errors
@@ -71,23 +75,17 @@ def _check_mixed(bench: Bench, shape: Shape) -> None:
     assert torch.equal(alone, result[:1]), f"{shape}: other bits in another batch"
 
 
-def _check_tree(bench: Bench) -> float:
-    shape = bench.pick(Shape(heads=32, kv_heads=8, head_dim=128), Shape(heads=4, kv_heads=2, head_dim=32))
+def _check_tree(bench: Bench, shape: Shape) -> float:
+    """Forks of a long prefix, a few of which share more, and one that shares nothing."""
     shared, own, forks = bench.pick((4000, 250, 48), (70, 20, 5))
-    contexts = make_contexts(bench, shape, [shared] + [own] * forks)
-    lengths = [shared] + [own] * forks
-    counts = [-(-length // shape.page) for length in lengths]
-    pages = [table[:count].tolist() for table, count in zip(contexts.page_table, counts, strict=True)]
-    runs = [TreeRun(pages=pages[0], num_tokens=shared, rows=range(forks))]
-    runs += [TreeRun(pages=pages[1 + row], num_tokens=own, rows=[row]) for row in range(forks)]
-    plan = plan_tree(runs, num_rows=forks, page_tokens=shape.page, device=bench.device)
-    query = contexts.query[:forks]
-    result = bench.kernels("tree_attention").tree_attention(query, contexts.layer, plan, scale=shape.scale)
-    on_host = replace(contexts.layer, keys=contexts.layer.keys.cpu(), values=contexts.layer.values.cpu())
-    host_plan = plan_tree(runs, num_rows=forks, page_tokens=shape.page)
-    expected = tree_attention(query.cpu().double(), on_host, host_plan, scale=shape.scale)
-    error = relative_error(result.cpu(), expected)
-    bench.check(f"tree {shape}", error, LIMITS[shape.dtype])
+    columns = shared // shape.page
+    contexts = make_contexts(bench, shape, [shared + own + 3 * row for row in range(forks)])
+    table = contexts.forked(columns).page_table.clone()
+    table[-1] = contexts.page_table[-1]
+    table[1:3, : columns + 1] = table[1, : columns + 1]
+    contexts = contexts.over(table)
+    error = relative_error(contexts.attend_tree(bench, contexts.tree()), contexts.expected())
+    bench.check(f"tree {shape}", error, limit_of(shape))
     return error
 
 

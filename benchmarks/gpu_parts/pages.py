@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from gpu_parts.bench import Bench
+from sgrt_kernels.configurations import attention_config, tree_rows_per_item
 from sgrt_kernels.layout import PagedLayer, PageShape, exact_layer, sealed_pages
+from sgrt_kernels.ops.tree_attention import TreePlan, plan_tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,50 @@ class Contexts:
             own_pages=self.own_pages[:1],
             query=self.query[:rows],
         )
+
+    def forked(self, columns: int) -> Contexts:
+        """The same sequences with the first pages of the first one in front of all."""
+        table = self.page_table.clone()
+        table[:, :columns] = table[0, :columns]
+        return self.over(table)
+
+    def over(self, table: Tensor) -> Contexts:
+        """The same sequences over other pages."""
+        own = _own_pages(table, self.lengths.tolist(), list(self.chunks), self.shape.page)
+        return replace(self, page_table=table, own_pages=own)
+
+    def tree(self) -> TreePlan:
+        """What the sequences, of one row each, share."""
+        shape = self.shape
+        group = shape.heads // shape.kv_heads
+        config = attention_config(
+            self.query.device,
+            head_dim=shape.head_dim,
+            group=group,
+            page=shape.page,
+            dtype=shape.sealed or shape.dtype,
+        )
+        planned = plan_tree(
+            self.page_table.tolist(),
+            [(length - 1) // shape.page for length in self.lengths.tolist()],
+            page_tokens=shape.page,
+            rows_per_item=tree_rows_per_item(config, group),
+        )
+        return TreePlan.of(planned, self.query.device)
+
+    def attend_tree(self, bench: Bench, tree: TreePlan) -> Tensor:
+        """The Triton kernels' result over a tree. No work on the host."""
+        result: Tensor = bench.kernels("tree_attention").tree_attention(
+            self.query,
+            self.layer,
+            tree,
+            self.lengths,
+            self.page_table,
+            self.own_pages,
+            scale=self.shape.scale,
+            soft_cap=self.shape.soft_cap,
+        )
+        return result
 
     def attend(self, bench: Bench, *, num_single: int = 0, is_batch_invariant: bool = False) -> Tensor:
         """The Triton kernels' result. No work on the host: it may be captured in a graph."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 import triton
@@ -15,8 +16,7 @@ from gpu_parts.correctness import BF16, FP8, INT8, sampling_inputs
 from gpu_parts.pages import Contexts, Shape, make_contexts
 from sgrt_kernels.activation import Activation
 from sgrt_kernels.layout import PageShape
-from sgrt_kernels.ops.tree_attention import TreeRun, plan_tree
-from sgrt_kernels.ops.tree_attention.plan import TreePlan
+from sgrt_kernels.ops.tree_attention import TreePlan
 
 LLAMA = Shape(heads=32, kv_heads=8, head_dim=128)
 DRY = Shape(heads=4, kv_heads=2, head_dim=32)
@@ -24,11 +24,6 @@ DRY = Shape(heads=4, kv_heads=2, head_dim=32)
 
 def _attending(bench: Bench, contexts: Sequence[Contexts]) -> Callable[[int], object]:
     return lambda index: contexts[index].attend(bench)
-
-
-def _attending_tree(bench: Bench, contexts: Contexts, plan: TreePlan) -> Callable[[int], object]:
-    attend = bench.kernels("tree_attention").tree_attention
-    return lambda _: attend(contexts.query, contexts.layer, plan, scale=contexts.shape.scale)
 
 
 def context_bytes(contexts: Contexts) -> float:
@@ -160,22 +155,29 @@ def time_sampling(bench: Bench) -> dict[str, object]:
 
 
 def time_tree(bench: Bench) -> dict[str, object]:
-    """Tree against flat attention: forks of one long prefix, and sequences that share nothing."""
-    shape = bench.pick(LLAMA, DRY)
+    """Tree against flat attention: forks of one long prefix, and sequences that share nothing.
+
+    The runner does not plan a tree where nothing is shared; that line is what it would cost if it did.
+    """
+    base = bench.pick(LLAMA, DRY)
     ratios: dict[str, object] = {}
     for name, shared, own, forks in bench.pick(
         [("64 forks of 4096 + 256", 4096, 256, 64), ("64 x 4096, nothing shared", 0, 4096, 64)],
         [("3 forks of 64 + 20", 64, 20, 3)],
     ):
-        contexts = make_contexts(bench, shape, [shared + own] * forks, repeats=True)
-        flat = bench.seconds(_attending(bench, [contexts]))
-        tables = [row.tolist() for row in contexts.page_table]
-        split = shared // shape.page
-        runs = [TreeRun(pages=tables[0][:split], num_tokens=shared, rows=range(forks))] if shared else []
-        runs += [TreeRun(pages=table[split:], num_tokens=own, rows=[row]) for row, table in enumerate(tables)]
-        plan = plan_tree(runs, num_rows=forks, page_tokens=shape.page, device=bench.device)
-        tree = bench.seconds(_attending_tree(bench, contexts, plan))
-        ratios[name] = flat / tree
-        bench.add(f"tree, {name}", f"{tree * 1e6:.0f} us", f"{flat / tree:.2f}x flat ({flat * 1e6:.0f} us)")
+        for sealed in (None, FP8):
+            shape = replace(base, sealed=sealed)
+            contexts = make_contexts(bench, shape, [shared + own] * forks, repeats=True)
+            contexts = contexts.forked(shared // shape.page)
+            flat = bench.seconds(_attending(bench, [contexts]))
+            tree = contexts.tree()
+            seconds = bench.seconds(_attending_tree(bench, contexts, tree))
+            case = f"tree, {name}, {str(sealed or BF16).removeprefix('torch.')}"
+            ratios[case] = flat / seconds
+            bench.add(case, f"{seconds * 1e6:.0f} us", f"{flat / seconds:.2f}x flat ({flat * 1e6:.0f} us)")
     ratios["triton"] = triton.__version__
     return ratios
+
+
+def _attending_tree(bench: Bench, contexts: Contexts, tree: TreePlan) -> Callable[[int], object]:
+    return lambda _: contexts.attend_tree(bench, tree)

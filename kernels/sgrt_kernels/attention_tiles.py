@@ -96,6 +96,7 @@ def store_split(
     HEAD_DIM: tl.constexpr,
     BLOCK_D: tl.constexpr,
     SPLITS: tl.constexpr,
+    IS_PARTIAL: tl.constexpr,
 ):
     """Write one split of a decoding sequence's heads, normalized; see `merge_splits`."""
     result, exponent = normalized(top, total, merged)
@@ -104,83 +105,8 @@ def store_split(
     result_at = partial + at[None, :] * HEAD_DIM + channel[:, None]
     mask = in_group[None, :] & (channel < HEAD_DIM)[:, None]
     tl.store(result_at, result.to(partial.dtype.element_ty), mask=mask)
-    if SPLITS > 1:
+    if IS_PARTIAL:
         tl.store(lse + at, exponent, mask=in_group)
-
-
-@triton.jit
-def relative_scale(code, CODE: tl.constexpr):
-    """Scale codes (see scale_code) as float16 multiples of their base; the three exponent bits move into place.
-
-    For "soft_fp8", whose elements read as 1/256 of their value, the multiples are 256 times as large.
-    """
-    exponent_of_zero: tl.constexpr = 15 - 7 + 8 if CODE == "soft_fp8" else 15 - 7
-    return ((code.to(tl.uint16) << 5) + (exponent_of_zero << 10)).to(tl.uint16).to(tl.float16, bitcast=True)
-
-
-@triton.jit
-def half_of_int8(code, PTX: tl.constexpr):
-    """int8 as float16: the byte, offset by 128, becomes the fraction of 1024; then 1024 + 128 is taken off.
-
-    With PTX the four bytes of a word are converted in five instructions, where the compiler needs a dozen; the
-    interpreter runs the portable form of the same arithmetic.
-    """
-    if PTX:
-        return tl.inline_asm_elementwise(
-            """{
-            .reg .b32 word, bias;
-            xor.b32 word, $2, 0x80808080;
-            mov.b32 bias, 0x64806480;
-            prmt.b32 $0, word, 0x64646464, 0x4140;
-            prmt.b32 $1, word, 0x64646464, 0x4342;
-            sub.f16x2 $0, $0, bias;
-            sub.f16x2 $1, $1, bias;
-            }""",
-            constraints="=&r,=r,r",
-            args=[code],
-            dtype=tl.float16,
-            is_pure=True,
-            pack=4,
-        )
-    else:
-        biased = (code.to(tl.uint8, bitcast=True) ^ 0x80).to(tl.uint16) | 0x6400
-        return biased.to(tl.float16, bitcast=True) - 1152.0
-
-
-@triton.jit
-def half_of_code(code, CODE: tl.constexpr, PTX: tl.constexpr):
-    """Sealed elements as float16, exactly.
-
-    CODE "int8": see half_of_int8; "fp8": the hardware's conversion (sm_89 up); "soft_fp8": sign, exponent and
-    fraction moved into place, the value is 1/256 of the code's (sm_80).
-    """
-    if CODE == "int8":
-        return half_of_int8(code, PTX)
-    elif CODE == "soft_fp8":
-        if PTX:
-            return tl.inline_asm_elementwise(
-                """{
-                .reg .b32 low, high, low_rest, high_rest;
-                prmt.b32 low, $2, 0, 0x1404;
-                prmt.b32 high, $2, 0, 0x3424;
-                and.b32 low_rest, low, 0x7F007F00;
-                and.b32 high_rest, high, 0x7F007F00;
-                shr.b32 low_rest, low_rest, 1;
-                shr.b32 high_rest, high_rest, 1;
-                lop3.b32 $0, low, 0x80008000, low_rest, 0xEA;
-                lop3.b32 $1, high, 0x80008000, high_rest, 0xEA;
-                }""",
-                constraints="=&r,=r,r",
-                args=[code],
-                dtype=tl.float16,
-                is_pure=True,
-                pack=4,
-            )
-        else:
-            bits = code.to(tl.uint8, bitcast=True).to(tl.uint16)
-            return (((bits & 0x7F) << 7) | ((bits & 0x80) << 8)).to(tl.float16, bitcast=True)
-    else:
-        return code.to(tl.float16)
 
 
 @triton.jit

@@ -15,6 +15,14 @@ def bucket(count: int, smallest: int = 1) -> int:
     return size
 
 
+def previous_bucket(size: int) -> int:
+    """The bucket below `size`, which is one; 0 below the smallest."""
+    if size < 4:
+        return size - 1
+    is_power = size & (size - 1) == 0
+    return size * 3 // 4 if is_power else size * 2 // 3
+
+
 def power_bucket(count: int, smallest: int = 1) -> int:
     """The smallest power of two of at least `count` and `smallest`, which is one."""
     return max(smallest, 1 << (count - 1).bit_length())

@@ -29,9 +29,12 @@ class AttentionConfig:
     extend_tokens: int = 64
     extend_warps: int = 8
     extend_stages: int = 3
-    target_programs: int = (
-        528  # decode splits the context until there are as many; 4 per multiprocessor of an H200
-    )
+    tree_rows: int = 64  # (query, head of the group) rows of an item of a tree, at most
+    tree_tokens: int = 64
+    tree_warps: int = 4
+    tree_stages: int = 3
+    # decode splits the context until there are as many; 4 per multiprocessor of an H200
+    target_programs: int = 528
     is_batch_invariant: bool = False  # always split alike, so that a row's bits do not depend on its batch
 
 
@@ -55,6 +58,8 @@ INTERPRETED = AttentionConfig(
     target_programs=1,
     decode_stages=1,
     extend_stages=1,
+    tree_tokens=32,
+    tree_stages=1,
 )
 
 
@@ -88,7 +93,7 @@ def default_config(
     """
     config = _config_of_heads(arch, head_dim, is_sealed=is_sealed)
     if is_sealed and page <= 16:
-        return replace(config, decode_slots=2, decode_warps=config.decode_warps // 2)
+        return replace(config, decode_slots=2, decode_warps=config.decode_warps // 2, tree_warps=8)
     if is_sealed and group > 8:
         return replace(config, decode_warps=8, decode_stages=3 if arch >= 90 else 2)
     return config
@@ -102,6 +107,8 @@ def _config_of_heads(arch: int, head_dim: int, *, is_sealed: bool) -> AttentionC
             extend_rows=32 if is_sealed and arch < 90 else 64,
             extend_tokens=32,
             extend_warps=4 if is_sealed and arch < 90 else 8,
+            tree_tokens=32,
+            tree_warps=8,
         )
     if is_sealed and arch < 90:
         return AttentionConfig(extend_rows=32, extend_tokens=32, extend_warps=4)
@@ -110,6 +117,11 @@ def _config_of_heads(arch: int, head_dim: int, *, is_sealed: bool) -> AttentionC
             extend_rows=64, extend_warps=4
         )  # eight warps would have 128 registers a thread
     return AttentionConfig()
+
+
+def tree_rows_per_item(config: AttentionConfig, group: int) -> int:
+    """How many sequences an item of a tree serves, whose kv heads have `group` query heads each."""
+    return max(1, config.tree_rows // group)
 
 
 def split_count(config: AttentionConfig, programs: int, max_context: int) -> int:

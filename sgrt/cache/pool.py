@@ -112,6 +112,12 @@ class KVPool:
         return self._storage.nbytes + sealed
 
     @property
+    def layer_page_bytes(self) -> int:
+        """Bytes that one layer reads of a full page."""
+        shape = self.shape.page_shape
+        return shape.exact_bytes(self.dtype) if self.sealed_dtype is None else shape.sealed_bytes()
+
+    @property
     def exact_scratch_page(self) -> int:
         """The exact page that padding writes to, counted from the first exact page."""
         assert self._scratch_pages, "the pool was made without scratch pages"

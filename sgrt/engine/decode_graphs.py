@@ -2,14 +2,14 @@
 
 A recorded step reads its integers from one piece of memory and leaves its logits in another, always the same, and so
 every step of its size can be replayed. Sizes are rounded up: sequences to `bucket`, columns of the page table to powers
-of two. The rows between are padding: a context of one token in the pool's scratch page.
+of two, items of the tree that sequences share to `slots_for`. The rows between are padding: a context of one token in the pool's scratch page.
 
     step of 5 sequences      [ 0 1 2 3 4 ][ padding ]      runs the graph of 6
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,11 +18,13 @@ from torch import Tensor
 
 from sgrt.cache.pool import KVPool
 from sgrt.engine.packing import pack, size_of
-from sgrt.engine.plan import Plan
 from sgrt.engine.step_arrays import HostArrays, StepLayout, StepSize
 from sgrt.model.batch import Batch
-from sgrt_kernels.buckets import bucket, power_bucket
+from sgrt.model.native_step import StepNumbers
+from sgrt_kernels.buckets import bucket, power_bucket, previous_bucket
 from sgrt_kernels.device import GraphCapture, staging
+from sgrt_kernels.ops.tree_attention import PlannedTree
+from sgrt_kernels.ops.tree_attention.plan import MAX_ITEMS, slots_for
 
 _FEWEST_PAGES = 16
 
@@ -53,72 +55,92 @@ class DecodeGraphs:
         vocabulary_tokens: int,
         max_sequences: int,
         max_context_tokens: int,
+        rows_per_item: int = 1,
         is_batch_invariant: bool = False,
     ) -> None:
-        """Larger steps are left to the caller; `is_batch_invariant` is said to the model with every batch. All recorded steps share memory for their integers and logits."""
+        """Larger steps are left to the caller; `is_batch_invariant` is said to the model with every batch.
+
+        `rows_per_item`: of the trees that steps may come with. All recorded steps share memory for their integers and
+        logits.
+        """
         self._model = model
         self._pool = pool
         self._capture = capture
         self._is_batch_invariant = is_batch_invariant
         self._max_sequences = bucket(max_sequences)
         self._max_pages = power_bucket(-(-max_context_tokens // pool.page_tokens), _FEWEST_PAGES)
-        words = StepLayout(self._size(self._max_sequences, self._max_pages)).num_words
+        self._rows_per_item = rows_per_item
+        largest = self._size(self._max_sequences, self._max_pages, slots_for(MAX_ITEMS))
+        words = StepLayout(largest).num_words
         self._memory = torch.zeros(words, dtype=torch.int64, device=pool.device)
         self._logits = torch.zeros(
             (self._max_sequences, vocabulary_tokens), dtype=torch.float32, device=pool.device
         )
-        self._graphs: dict[tuple[int, int], _Graph] = {}
+        self._graphs: dict[StepSize, _Graph] = {}
 
     @property
     def num_graphs(self) -> int:
         """Sizes recorded so far."""
         return len(self._graphs)
 
-    def run(self, plan: Plan) -> Tensor | None:
-        """Logits [spans, vocabulary] float32, good until the next run; None for a step that is not recorded.
+    def run(self, numbers: StepNumbers, tree: PlannedTree | None = None) -> Tensor | None:
+        """Logits [sequences, vocabulary] float32, good until the next run; None for a step larger than the sizes given.
 
-        Recorded are steps that only decode, within the sizes given.
+        `numbers`: of a step that only decodes.
         """
-        if not plan.spans or not plan.is_decode:
+        pool, sequences = self._pool, len(numbers.context_lengths)
+        exact = size_of(numbers, pool.page_tokens, tree)
+        size = self._size(bucket(sequences), power_bucket(exact.pages, _FEWEST_PAGES), exact.items)
+        if not 0 < size.sequences <= self._max_sequences or size.pages > self._max_pages:
             return None
-        exact = size_of(plan, self._pool.page_tokens, is_sealed=False)
-        sequences, pages = bucket(exact.sequences), power_bucket(exact.pages, _FEWEST_PAGES)
-        if sequences > self._max_sequences or pages > self._max_pages:
-            return None
-        graph = self._graphs.get((sequences, pages))
-        layout = StepLayout(self._size(sequences, pages)) if graph is None else graph.layout
-        self._fill(layout, plan)
+        graph = self._graphs.get(size)
+        layout = StepLayout(size) if graph is None else graph.layout
+        memory = staging(layout.num_words, torch.int64, pool.device).zero_()
+        arrays = layout.host_arrays(memory.numpy())
+        pack(numbers, arrays, tree)
+        _pad(arrays, sequences, pool)
+        self._memory[: layout.num_words].copy_(memory, non_blocking=True)
         if graph is None:
             graph = self._record(layout)
-            self._graphs[sequences, pages] = graph
         graph.replay()
-        return self._logits[: exact.sequences]
+        return self._logits[:sequences]
+
+    def record_all(self) -> None:
+        """Record every size of flat steps, and the smallest trees: work at the start that requests would wait for."""
+        memory = torch.zeros(len(self._memory), dtype=torch.int64)
+        for size in self._sizes():
+            layout = StepLayout(size)
+            arrays = layout.host_arrays(memory[: layout.num_words].zero_().numpy())
+            _pad(arrays, 0, self._pool)
+            self._memory[: layout.num_words].copy_(memory[: layout.num_words])
+            if size not in self._graphs:
+                self._record(layout)
+
+    def _sizes(self) -> Iterator[StepSize]:
+        """Largest first: the memory of its intermediate results serves those behind it."""
+        pages = self._max_pages
+        while pages >= _FEWEST_PAGES:
+            sequences = self._max_sequences
+            while sequences > 0:
+                yield self._size(sequences, pages, 0)
+                if self._rows_per_item > 1 and sequences > 1:
+                    yield self._size(sequences, pages, slots_for(1))
+                sequences = previous_bucket(sequences)
+            pages //= 2
 
     def _record(self, layout: StepLayout) -> _Graph:
-        batch = layout.batch(
-            self._memory,
-            self._pool.layers,
-            num_single=layout.size.sequences,
-            is_batch_invariant=self._is_batch_invariant,
-        )
+        batch = layout.batch(self._memory, self._pool.layers, is_batch_invariant=self._is_batch_invariant)
         logits = self._logits[: layout.size.sequences]
 
         def step() -> None:
             with torch.inference_mode():
                 logits.copy_(self._model.forward(batch))
 
-        return _Graph(layout=layout, replay=self._capture.capture(step))
+        graph = _Graph(layout=layout, replay=self._capture.capture(step))
+        self._graphs[layout.size] = graph
+        return graph
 
-    def _fill(self, layout: StepLayout, plan: Plan) -> None:
-        """Bring the step's integers, padding included, to where the recorded step reads them."""
-        pool = self._pool
-        memory = staging(layout.num_words, torch.int64, pool.device).zero_()
-        arrays = layout.host_arrays(memory.numpy())
-        pack(plan, arrays, pool.page_tokens, pool.first_exact_page)
-        _pad(arrays, len(plan.spans), pool)
-        self._memory[: layout.num_words].copy_(memory, non_blocking=True)
-
-    def _size(self, sequences: int, pages: int) -> StepSize:
+    def _size(self, sequences: int, pages: int, items: int) -> StepSize:
         is_sealed = self._pool.sealed_dtype is not None
         return StepSize(
             tokens=sequences,
@@ -127,6 +149,9 @@ class DecodeGraphs:
             rows=sequences,
             seals=sequences if is_sealed else 0,
             own_pages=1 if is_sealed else 0,
+            singles=sequences,
+            items=items,
+            rows_per_item=self._rows_per_item if items else 0,
         )
 
 

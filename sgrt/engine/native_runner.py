@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from sgrt.cache.pool import KVPool
+from sgrt.engine.packing import numbers_of
 from sgrt.engine.plan import Plan
 from sgrt.model.native_decoder import NativeDecoder
-from sgrt.model.native_step import SealNumbers, StepNumbers
 
 
 class NativeRunner:
@@ -40,7 +40,9 @@ class NativeRunner:
         pool = self._pool
         if plan.copies:
             pool.copy_pages([(copy.source, copy.target, copy.num_tokens) for copy in plan.copies])
-        numbers = self._numbers(plan)
+        numbers = numbers_of(
+            plan, pool.page_tokens, pool.first_exact_page, is_sealed=pool.sealed_dtype is not None
+        )
         self._rows = rows = len(numbers.logit_rows)
         if rows > len(self._largest):
             self._logits = torch.empty((rows, self.vocabulary_tokens), dtype=torch.float32)
@@ -57,49 +59,3 @@ class NativeRunner:
     def largest(self) -> list[int]:
         """Of every row of the last plan the token with the largest logit; -1 where none is above -inf."""
         return self._largest[: self._rows].tolist()
-
-    def _numbers(self, plan: Plan) -> StepNumbers:
-        page_tokens, first_exact = self._pool.page_tokens, self._pool.first_exact_page
-        tokens: list[int] = []
-        positions: list[int] = []
-        slots: list[int] = []
-        rows: list[int] = []
-        starts = [0]
-        contexts: list[int] = []
-        tables: list[list[int]] = []
-        for span in plan.spans:
-            start, count, first_row = span.start, len(span.tokens), len(tokens)
-            end, first_page = start + count, start // page_tokens
-            written = span.own_pages or span.pages[first_page:]
-            tokens += span.tokens
-            positions += range(start, end)
-            slots += [
-                (written[at // page_tokens - first_page] - first_exact) * page_tokens + at % page_tokens
-                for at in range(start, end)
-            ]
-            rows += range(first_row + span.logits_from, first_row + count)
-            starts.append(first_row + count)
-            contexts.append(end)
-            tables.append(span.pages)
-        return StepNumbers(
-            token_ids=tokens,
-            positions=positions,
-            slots=slots,
-            logit_rows=rows,
-            query_starts=starts,
-            context_lengths=contexts,
-            page_tables=tables,
-            seals=None if self._pool.sealed_dtype is None else self._seals(plan),
-        )
-
-    def _seals(self, plan: Plan) -> SealNumbers:
-        """The exact pages of every span, and which of them it fills."""
-        page_tokens, first_exact = self._pool.page_tokens, self._pool.first_exact_page
-        numbers = SealNumbers(sources=[], targets=[], own_pages=[])
-        for span in plan.spans:
-            filled = span.filled(page_tokens)
-            exact = [page - first_exact for page in span.own_pages]
-            numbers.own_pages.append(exact)
-            numbers.sources += exact[: len(filled)]
-            numbers.targets += span.pages[filled.start : filled.stop]
-        return numbers

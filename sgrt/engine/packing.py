@@ -1,32 +1,83 @@
-"""From a plan's lists to the arrays of one forward pass."""
+"""From a plan's lists to the numbers of one forward pass, and on to its arrays."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sgrt.engine.plan import Plan, Span
 from sgrt.engine.step_arrays import HostArrays, StepSize
+from sgrt.model.native_step import SealNumbers, StepNumbers
+from sgrt_kernels.ops.tree_attention import PlannedTree
 
 
-def size_of(plan: Plan, page_tokens: int, *, is_sealed: bool) -> StepSize:
-    """The size of a plan's pass."""
-    widest = max((-(-(span.start + len(span.tokens)) // page_tokens) for span in plan.spans), default=1)
-    return StepSize(
-        tokens=plan.num_tokens,
-        sequences=len(plan.spans),
-        pages=max(widest, 1),
-        rows=plan.num_logit_rows,
-        seals=sum(len(span.filled(page_tokens)) for span in plan.spans) if is_sealed else 0,
-        own_pages=max(1, *(len(span.own_pages) for span in plan.spans), 1) if is_sealed else 0,
+def numbers_of(plan: Plan, page_tokens: int, first_exact_page: int, *, is_sealed: bool) -> StepNumbers:
+    """The plan's pass in plain ints. Exact pages count from 0 there."""
+    tokens: list[int] = []
+    positions: list[int] = []
+    slots: list[int] = []
+    rows: list[int] = []
+    starts = [0]
+    contexts: list[int] = []
+    tables: list[list[int]] = []
+    for span in plan.spans:
+        start, count, first_row = span.start, len(span.tokens), len(tokens)
+        end, first_page = start + count, start // page_tokens
+        written = span.own_pages or span.pages[first_page:]
+        tokens += span.tokens
+        positions += range(start, end)
+        slots += [
+            (written[at // page_tokens - first_page] - first_exact_page) * page_tokens + at % page_tokens
+            for at in range(start, end)
+        ]
+        rows += range(first_row + span.logits_from, first_row + count)
+        starts.append(first_row + count)
+        contexts.append(end)
+        tables.append(span.pages)
+    return StepNumbers(
+        token_ids=tokens,
+        positions=positions,
+        slots=slots,
+        logit_rows=rows,
+        query_starts=starts,
+        context_lengths=contexts,
+        page_tables=tables,
+        seals=_seals(plan, page_tokens, first_exact_page) if is_sealed else None,
     )
 
 
-def num_single(plan: Plan) -> int:
-    """How many spans of one token come before all others."""
-    return next((index for index, span in enumerate(plan.spans) if len(span.tokens) > 1), len(plan.spans))
+def _seals(plan: Plan, page_tokens: int, first_exact_page: int) -> SealNumbers:
+    """The exact pages of every span, and which of them it fills."""
+    numbers = SealNumbers(sources=[], targets=[], own_pages=[])
+    for span in plan.spans:
+        filled = span.filled(page_tokens)
+        exact = [page - first_exact_page for page in span.own_pages]
+        numbers.own_pages.append(exact)
+        numbers.sources += exact[: len(filled)]
+        numbers.targets += span.pages[filled.start : filled.stop]
+    return numbers
+
+
+def size_of(numbers: StepNumbers, page_tokens: int, tree: PlannedTree | None = None) -> StepSize:
+    """The size of a pass."""
+    seals = numbers.seals
+    return StepSize(
+        tokens=len(numbers.token_ids),
+        sequences=len(numbers.context_lengths),
+        pages=max(1, -(-max(numbers.context_lengths, default=0) // page_tokens)),
+        rows=len(numbers.logit_rows),
+        seals=0 if seals is None else len(seals.sources),
+        own_pages=0 if seals is None else max(1, *map(len, seals.own_pages), 1),
+        singles=_num_single(numbers.query_starts),
+        items=0 if tree is None else tree.num_slots,
+        rows_per_item=0 if tree is None else tree.rows_per_item,
+    )
+
+
+def _num_single(query_starts: list[int]) -> int:
+    """How many sequences of one token come before all others."""
+    return next(
+        (index for index, start in enumerate(query_starts[1:]) if start > index + 1), len(query_starts) - 1
+    )
 
 
 def singles_first(plan: Plan) -> tuple[Plan, list[int] | None]:
@@ -53,51 +104,39 @@ def _num_rows(span: Span) -> int:
     return len(span.tokens) - span.logits_from
 
 
-def pack(plan: Plan, arrays: HostArrays, page_tokens: int, first_exact_page: int) -> None:
-    """Fill the first entries of zeroed `arrays`, which may be larger than the plan. Exact pages count from 0 there."""
-    token = row = seal = 0
-    for index, span in enumerate(plan.spans):
-        count, start, first_page = len(span.tokens), span.start, span.start // page_tokens
-        end = token + count
-        arrays.token_ids[token:end] = span.tokens
-        written = [page - first_exact_page for page in span.own_pages or span.pages[first_page:]]
-        _place(arrays, token, start, count, written, page_tokens)
-        wanted = _num_rows(span)
-        arrays.logit_rows[row : row + wanted] = range(token + span.logits_from, end)
-        row += wanted
-        token = end
-        arrays.query_starts[index + 1] = token
-        arrays.context_lengths[index] = start + count
-        pages = span.pages[
-            : -(-(start + count) // page_tokens)
-        ]  # a page that is not sealed yet may be missing
-        arrays.page_table[index, : len(pages)] = pages
-        if span.own_pages:
-            seal = _seal(arrays, index, seal, span, written, page_tokens)
-    arrays.num_seals[0] = seal
+def pack(numbers: StepNumbers, arrays: HostArrays, tree: PlannedTree | None = None) -> None:
+    """Fill the first entries of zeroed `arrays`, which may be larger than the pass."""
+    tokens, sequences = len(numbers.token_ids), len(numbers.context_lengths)
+    arrays.token_ids[:tokens] = numbers.token_ids
+    arrays.positions[:tokens] = numbers.positions
+    arrays.slots[:tokens] = numbers.slots
+    arrays.logit_rows[: len(numbers.logit_rows)] = numbers.logit_rows
+    arrays.query_starts[: sequences + 1] = numbers.query_starts
+    arrays.context_lengths[:sequences] = numbers.context_lengths
+    columns = arrays.page_table.shape[1]
+    for index, pages in enumerate(numbers.page_tables):
+        arrays.page_table[index, : len(pages)] = pages[:columns]
+    if numbers.seals is not None:
+        _pack_seals(numbers.seals, arrays)
+    if tree is not None:
+        _pack_tree(tree, arrays)
 
 
-def _place(
-    arrays: HostArrays, token: int, start: int, count: int, written: list[int], page_tokens: int
-) -> None:
-    """Positions and slots of a span of `count` tokens from position `start`, whose pages are `written`."""
-    if count == 1:  # a decoding sequence: no array is worth its making
-        arrays.positions[token] = start
-        arrays.slots[token] = written[0] * page_tokens + start % page_tokens
-        return
-    positions: NDArray[np.int64] = np.arange(start, start + count)
-    arrays.positions[token : token + count] = positions
-    pages = np.array(written)[positions // page_tokens - start // page_tokens]
-    arrays.slots[token : token + count] = pages * page_tokens + positions % page_tokens
+def _pack_seals(seals: SealNumbers, arrays: HostArrays) -> None:
+    count = len(seals.sources)
+    arrays.num_seals[0] = count
+    arrays.sources[:count] = seals.sources
+    arrays.targets[:count] = seals.targets
+    for index, pages in enumerate(seals.own_pages):
+        arrays.own_pages[index, : len(pages)] = pages
 
 
-def _seal(
-    arrays: HostArrays, index: int, seal: int, span: Span, own_pages: list[int], page_tokens: int
-) -> int:
-    """The exact pages of a span, and which of them it fills; returns how many seals there are now."""
-    arrays.own_pages[index, : len(own_pages)] = own_pages
-    filled = span.filled(page_tokens)
-    end = seal + len(filled)
-    arrays.sources[seal:end] = own_pages[: len(filled)]
-    arrays.targets[seal:end] = span.pages[filled.start : filled.stop]
-    return end
+def _pack_tree(tree: PlannedTree, arrays: HostArrays) -> None:
+    for index, item in enumerate(tree.items):
+        arrays.items[index] = item.numbers
+        arrays.item_rows[index, : len(item.rows)] = item.rows
+    arrays.first_pages[: len(tree.first_pages)] = tree.first_pages
+    starts, partials = tree.merges()
+    arrays.merge_starts[: len(starts)] = starts
+    arrays.merge_starts[len(starts) :] = starts[-1]  # padding has nothing to merge
+    arrays.merge_partials[: len(partials)] = partials

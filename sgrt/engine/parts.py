@@ -17,6 +17,7 @@ from sgrt.config import EngineConfig, KvCacheDtype, Limits, resolve_limits
 from sgrt.engine.decode_graphs import DecodeGraphs
 from sgrt.engine.host_memory import available_host_bytes
 from sgrt.engine.native_runner import NativeRunner
+from sgrt.engine.prefix_sharing import PrefixSharing
 from sgrt.engine.runner import ModelRunner, Runner
 from sgrt.errors import InvalidRequest, UnsupportedModel
 from sgrt.model.model import Model
@@ -132,8 +133,9 @@ def _runner(model: Model, pool: KVPool, tokenizer: Tokenizer, limits: Limits, co
     vocabulary_tokens = model.config.vocabulary
     if isinstance(model, NativeDecoder):
         return NativeRunner(model, pool, sampled_tokens=sampled_tokens(tokenizer, vocabulary_tokens))
-    graphs = None
+    graphs = sharing = None
     if (capture := graph_capture(pool.device)) is not None:
+        sharing = None if config.batch_invariant else PrefixSharing.of(model.config, pool)
         graphs = DecodeGraphs(
             model,
             pool,
@@ -141,6 +143,7 @@ def _runner(model: Model, pool: KVPool, tokenizer: Tokenizer, limits: Limits, co
             vocabulary_tokens=vocabulary_tokens,
             max_sequences=limits.max_running,
             max_context_tokens=limits.context_tokens,
+            rows_per_item=1 if sharing is None else sharing.rows_per_item,
             is_batch_invariant=config.batch_invariant,
         )
     return ModelRunner(
@@ -148,6 +151,7 @@ def _runner(model: Model, pool: KVPool, tokenizer: Tokenizer, limits: Limits, co
         pool,
         vocabulary_tokens=vocabulary_tokens,
         graphs=graphs,
+        sharing=sharing,
         is_batch_invariant=config.batch_invariant,
     )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -13,8 +14,10 @@ from torch import Tensor
 
 from sgrt.model.batch import Batch
 from sgrt_kernels.layout import PagedLayer, PageSeals
+from sgrt_kernels.ops.tree_attention import TreePlan
 
-_Place = tuple[int, int, tuple[int, ...]]  # first word, words, shape
+Wide = TypeVar("Wide")
+Narrow = TypeVar("Narrow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,108 +30,134 @@ class StepSize:
     rows: int  # of logits
     seals: int = 0
     own_pages: int = 0  # columns; 0 where pages are not sealed
+    singles: int = 0  # sequences of one token, before all others
+    items: int = 0  # of the tree that these share, padding included; 0 where they are decoded one by one
+    rows_per_item: int = 0
+
+
+class Place(NamedTuple):
+    """Where an array lies in memory of 64-bit words."""
+
+    first: int
+    words: int
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostArrays:
-    """Views to be filled; names, shapes and meanings are those of Batch and PageSeals."""
+class StepArrays(Generic[Wide, Narrow]):
+    """The arrays of a pass, of 64 bits and of 32; meanings are those of Batch, PageSeals and TreePlan."""
 
-    token_ids: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    slots: NDArray[np.int64]
-    logit_rows: NDArray[np.int64]
-    sources: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    query_starts: NDArray[np.int32]
-    context_lengths: NDArray[np.int32]
-    num_seals: NDArray[np.int32]
-    page_table: NDArray[np.int32]
-    own_pages: NDArray[np.int32]
+    token_ids: Wide
+    positions: Wide
+    slots: Wide
+    logit_rows: Wide
+    sources: Wide
+    targets: Wide
+    query_starts: Narrow
+    context_lengths: Narrow
+    num_seals: Narrow
+    page_table: Narrow
+    own_pages: Narrow
+    items: Narrow
+    item_rows: Narrow
+    first_pages: Narrow
+    merge_starts: Narrow
+    merge_partials: Narrow
+
+
+HostArrays = StepArrays[NDArray[np.int64], NDArray[np.int32]]
 
 
 class StepLayout:
     """Where the arrays of a pass of some size lie in memory of 64-bit words."""
 
-    __slots__ = ("_narrow", "_wide", "num_words", "size")
+    __slots__ = ("num_words", "size")
 
     def __init__(self, size: StepSize) -> None:
         self.size = size
-        self._wide = _placed(
-            0, 1, [(size.tokens,), (size.tokens,), (size.tokens,), (size.rows,), (size.seals,), (size.seals,)]
-        )
-        self._narrow = _placed(
-            _end(self._wide),
-            2,
-            [
-                (size.sequences + 1,),
-                (size.sequences,),
-                (1,),
-                (size.sequences, size.pages),
-                (size.sequences, size.own_pages),
-            ],
-        )
-        self.num_words = _end(self._narrow)
+        last = self._arrays(lambda place: place, lambda place: place).merge_partials
+        self.num_words = last.first + last.words
 
     def host_arrays(self, memory: NDArray[np.int64]) -> HostArrays:
-        """The arrays in `memory` [num_words]."""
-        wide = [memory[first : first + words].reshape(shape) for first, words, shape in self._wide]
-        narrow = [
-            memory[first : first + words].view(np.int32)[: math.prod(shape)].reshape(shape)
-            for first, words, shape in self._narrow
-        ]
-        return HostArrays(
-            token_ids=wide[0],
-            positions=wide[1],
-            slots=wide[2],
-            logit_rows=wide[3],
-            sources=wide[4],
-            targets=wide[5],
-            query_starts=narrow[0],
-            context_lengths=narrow[1],
-            num_seals=narrow[2],
-            page_table=narrow[3],
-            own_pages=narrow[4],
+        """Views of `memory` [num_words], to be filled."""
+
+        def narrow(place: Place) -> NDArray[np.int32]:
+            words = memory[place.first : place.first + place.words].view(np.int32)
+            return words[: math.prod(place.shape)].reshape(place.shape)
+
+        return self._arrays(
+            lambda place: memory[place.first : place.first + place.words].reshape(place.shape), narrow
         )
 
-    def batch(
-        self, memory: Tensor, layers: tuple[PagedLayer, ...], *, num_single: int, is_batch_invariant: bool
-    ) -> Batch:
+    def batch(self, memory: Tensor, layers: tuple[PagedLayer, ...], *, is_batch_invariant: bool) -> Batch:
         """The batch whose tensors are views of `memory` [at least num_words] int64."""
-        wide = [memory[first : first + words].view(shape) for first, words, shape in self._wide]
-        narrow = [
-            memory[first : first + words].view(torch.int32)[: math.prod(shape)].view(shape)
-            for first, words, shape in self._narrow
-        ]
+
+        def narrow(place: Place) -> Tensor:
+            words = memory[place.first : place.first + place.words].view(torch.int32)
+            return words[: math.prod(place.shape)].view(place.shape)
+
+        arrays = self._arrays(
+            lambda place: memory[place.first : place.first + place.words].view(place.shape), narrow
+        )
+        seals = PageSeals(
+            sources=arrays.sources, targets=arrays.targets, count=arrays.num_seals, own_pages=arrays.own_pages
+        )
+        tree = TreePlan(
+            items=arrays.items,
+            rows=arrays.item_rows,
+            first_pages=arrays.first_pages,
+            merge_starts=arrays.merge_starts,
+            merge_partials=arrays.merge_partials,
+        )
         return Batch(
-            token_ids=wide[0],
-            positions=wide[1],
-            slots=wide[2],
-            logit_rows=wide[3],
-            query_starts=narrow[0],
-            context_lengths=narrow[1],
-            page_table=narrow[3],
+            token_ids=arrays.token_ids,
+            positions=arrays.positions,
+            slots=arrays.slots,
+            logit_rows=arrays.logit_rows,
+            query_starts=arrays.query_starts,
+            context_lengths=arrays.context_lengths,
+            page_table=arrays.page_table,
             layers=layers,
-            seals=PageSeals(sources=wide[4], targets=wide[5], count=narrow[2], own_pages=narrow[4])
-            if self.size.own_pages
-            else None,
-            num_single=num_single,
+            seals=seals if self.size.own_pages else None,
+            num_single=self.size.singles,
+            tree=tree if self.size.items else None,
             is_batch_invariant=is_batch_invariant,
         )
 
+    def _arrays(
+        self, as_wide: Callable[[Place], Wide], as_narrow: Callable[[Place], Narrow]
+    ) -> StepArrays[Wide, Narrow]:
+        """The arrays one after the other."""
+        size, end = self.size, 0
 
-def _placed(first: int, per_word: int, shapes: list[tuple[int, ...]]) -> tuple[_Place, ...]:
-    """Arrays one after the other from word `first` on, `per_word` numbers to a word."""
-
-    def places() -> Iterator[_Place]:
-        at = first
-        for shape in shapes:
+        def place(shape: tuple[int, ...], per_word: int) -> Place:
+            nonlocal end
             words = -(-math.prod(shape) // per_word)
-            yield at, words, shape
-            at += words
+            end += words
+            return Place(end - words, words, shape)
 
-    return tuple(places())
+        def wide(*shape: int) -> Wide:
+            return as_wide(place(shape, 1))
 
+        def narrow(*shape: int) -> Narrow:
+            return as_narrow(place(shape, 2))
 
-def _end(places: tuple[_Place, ...]) -> int:
-    first, words, _ = places[-1]
-    return first + words
+        in_tree = size.singles if size.items else 0
+        return StepArrays(
+            token_ids=wide(size.tokens),
+            positions=wide(size.tokens),
+            slots=wide(size.tokens),
+            logit_rows=wide(size.rows),
+            sources=wide(size.seals),
+            targets=wide(size.seals),
+            query_starts=narrow(size.sequences + 1),
+            context_lengths=narrow(size.sequences),
+            num_seals=narrow(1),
+            page_table=narrow(size.sequences, size.pages),
+            own_pages=narrow(size.sequences, size.own_pages),
+            items=narrow(size.items, 3),
+            item_rows=narrow(size.items, size.rows_per_item),
+            first_pages=narrow(in_tree),
+            merge_starts=narrow(in_tree + 1 if in_tree else 0),
+            merge_partials=narrow(size.items * size.rows_per_item),
+        )

@@ -21,6 +21,7 @@ from sgrt_kernels.ops.paged_attention import paged_attention
 from sgrt_kernels.ops.rms_norm import rms_norm
 from sgrt_kernels.ops.rope import rope_table
 from sgrt_kernels.ops.sealed_attention import sealed_attention
+from sgrt_kernels.ops.tree_attention import tree_attention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +91,32 @@ def attend(query: Tensor, pages: PagedLayer, config: ModelConfig, layer: LayerCo
 
     query: [tokens, heads, head_dim], rotated. Returns the query's shape.
     """
+    if batch.seals is not None:
+        page_seal(pages, batch.seals.sources, batch.seals.targets, batch.seals.count)
+    if batch.tree is None or layer.window is not None:
+        return _attend_flat(query, pages, config, layer, batch)
+    singles = batch.num_single
+    seals = batch.seals
+    shared = tree_attention(
+        query[:singles],
+        pages,
+        batch.tree,
+        batch.context_lengths[:singles],
+        batch.page_table[:singles],
+        None if seals is None else seals.own_pages[:singles],
+        scale=config.query_scale,
+        soft_cap=config.attention_soft_cap,
+    )
+    if singles == batch.num_sequences:
+        return shared
+    chunks = batch.sequences(singles, batch.num_sequences)
+    return torch.cat([shared, _attend_flat(query[singles:], pages, config, layer, chunks)])
+
+
+def _attend_flat(
+    query: Tensor, pages: PagedLayer, config: ModelConfig, layer: LayerConfig, batch: Batch
+) -> Tensor:
+    """Every sequence reads its own context, whatever others read."""
     scale, window, soft_cap = config.query_scale, layer.window, config.attention_soft_cap
     chunks = (batch.query_starts, batch.context_lengths, batch.page_table)
     num_single, is_invariant = batch.num_single, batch.is_batch_invariant
@@ -104,13 +131,11 @@ def attend(query: Tensor, pages: PagedLayer, config: ModelConfig, layer: LayerCo
             num_single=num_single,
             is_batch_invariant=is_invariant,
         )
-    seals = batch.seals
-    page_seal(pages, seals.sources, seals.targets, seals.count)
     return sealed_attention(
         query,
         pages,
         *chunks,
-        seals.own_pages,
+        batch.seals.own_pages,
         scale=scale,
         window=window,
         soft_cap=soft_cap,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sgrt.cache.pool import KVPool, PoolShape
-from sgrt.engine.packing import num_single, singles_first
+from sgrt.engine.packing import numbers_of, singles_first, size_of
 from sgrt.engine.plan import PageCopy, Plan, Span
 from sgrt.engine.runner import ModelRunner
 from sgrt.model.batch import Batch
@@ -136,5 +136,5 @@ def test_single_tokens_come_before_chunks_and_logits_in_the_order_of_the_plan() 
     ordered, places = singles_first(plan)
     assert [found.tokens for found in ordered.spans] == [[4], [7], [1, 2, 3], [5, 6]]
     assert places == [1, 2, 0, 3]
-    assert num_single(ordered) == 2
+    assert size_of(numbers_of(ordered, 4, 0, is_sealed=False), 4).singles == 2
     assert singles_first(ordered) == (ordered, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -14,14 +14,16 @@ from torch import Tensor
 from sgrt.cache.pool import KVPool, PoolShape
 from sgrt.engine.decode_graphs import DecodeGraphs
 from sgrt.engine.plan import PageCopy, Plan, Span
+from sgrt.engine.prefix_sharing import PrefixSharing
 from sgrt.engine.runner import ModelRunner
 from sgrt.model.decoder import Decoder
-from sgrt_kernels.buckets import bucket, power_bucket
+from sgrt_kernels.buckets import bucket, power_bucket, previous_bucket
 
 PAGE = 4
 PAGES = 60
 TAILS = 40
 FAMILIES = ("llama", "qwen3", "gemma3")
+SHARING = PrefixSharing(page_tokens=PAGE, rows_per_item=2, fewest_pages_saved=1)
 
 
 @dataclass(slots=True)
@@ -67,11 +69,18 @@ class Texts:
             vocabulary_tokens=config.vocabulary,
             max_sequences=max_sequences,
             max_context_tokens=200,
+            rows_per_item=SHARING.rows_per_item,
         )
         self._sealed = sealed is not None
         self.runners = (
             ModelRunner(model, self.plain, vocabulary_tokens=config.vocabulary),
-            ModelRunner(model, self.padded, vocabulary_tokens=config.vocabulary, graphs=self.graphs),
+            ModelRunner(
+                model,
+                self.padded,
+                vocabulary_tokens=config.vocabulary,
+                graphs=self.graphs,
+                sharing=SHARING,
+            ),
         )
         self._random = random.Random(0)
         self._free = list(range(PAGES))
@@ -103,6 +112,11 @@ class Texts:
             logits_from=count - 1,
             prompt_tokens=start + count,
         )
+
+    def fork(self, sequence: int, parent: int) -> None:
+        """Let a new sequence start from the full pages of another."""
+        full = self._lengths[parent] // PAGE
+        self._lengths[sequence], self.pages[sequence] = full * PAGE, self.pages[parent][:full]
 
     def _own_pages(self, sequence: int, start: int, end: int) -> list[int]:
         count = (end - 1) // PAGE - start // PAGE + 1
@@ -180,6 +194,74 @@ def test_steps_that_compute_prompts_or_drafts_or_are_too_large_are_launched() ->
     assert texts.capture.captures == 1
 
 
+@pytest.mark.parametrize("sealed", [None, torch.int8], ids=str)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_shared_prefix_is_read_by_a_recorded_tree(family: str, sealed: torch.dtype | None) -> None:
+    texts = Texts(random_model(family), sealed=sealed)
+    texts.step({0: 21, 9: 3})
+    for child in (1, 2, 3, 4):
+        texts.fork(child, 0)
+    texts.step({1: 2, 2: 5, 3: 1, 4: 9})
+    for _ in range(5):
+        plain, padded = texts.step(dict.fromkeys((0, 9, 1, 2, 3, 4), 1))
+        assert torch.allclose(padded, plain, rtol=0, atol=2e-5)
+    assert texts.capture.captures == 1
+    plain, padded = texts.step({0: 1, 9: 1})  # nothing shared: another graph
+    assert torch.allclose(padded, plain, rtol=0, atol=2e-5)
+    assert texts.capture.captures == 2
+    plain, padded = texts.step(
+        {0: 1, 1: 3, 2: 1, 3: 1}
+    )  # a mixed step is launched, its single rows over a tree
+    assert torch.allclose(padded, plain, rtol=0, atol=2e-5)
+
+
+def test_all_sizes_can_be_recorded_before_they_are_met() -> None:
+    texts = Texts(random_model("llama"), sealed=torch.int8, max_sequences=4)
+    texts.graphs.record_all()
+    captures = texts.capture.captures
+    assert (
+        captures == texts.graphs.num_graphs == 3 * (4 + 3)
+    )  # 16, 32, 64 pages; 1 to 4 rows; trees from 2 rows on
+    texts.step({0: 21, 1: 2, 2: 6})
+    texts.fork(3, 0)
+    texts.step({3: 4})
+    for running in ((0,), (0, 1), (0, 3), (0, 1, 2, 3)):
+        plain, padded = texts.step(dict.fromkeys(running, 1))
+        assert torch.allclose(padded, plain, rtol=0, atol=2e-5)
+    assert texts.capture.captures == captures
+
+
+def test_a_tree_is_planned_where_it_saves_enough() -> None:
+    def spans(shared: int, sequences: int) -> list[Span]:
+        return [
+            Span(
+                tokens=[1],
+                start=PAGE * (shared + 1),
+                pages=[*range(shared), 50 + row, 90 + row],
+                logits_from=0,
+                prompt_tokens=1,
+            )
+            for row in range(sequences)
+        ]
+
+    sharing = PrefixSharing(page_tokens=PAGE, rows_per_item=4, fewest_pages_saved=30)
+    assert sharing.tree(spans(0, 8)) is None
+    assert sharing.tree(spans(4, 8)) is None  # 4 pages, read by 2 items rather than by 8 rows
+    planned = sharing.tree(spans(5, 8))
+    assert planned is not None
+    assert planned.pages_saved == 30
+
+
+def test_what_is_worthwhile_follows_from_the_bytes_of_a_page() -> None:
+    config = random_model("gemma3").config
+    shape = PoolShape(num_layers=2, num_pages=4, page_tokens=32, kv_heads=8, head_dim=128)
+    sharing = PrefixSharing.of(config, KVPool(shape, dtype=torch.bfloat16))
+    assert sharing is not None
+    assert sharing.fewest_pages_saved == (32 << 20) / (2 * 32 * 8 * 128 * 2)
+    windowed = replace(config, layers=config.layers[:1])
+    assert PrefixSharing.of(windowed, KVPool(shape, dtype=torch.bfloat16)) is None
+
+
 def test_a_wider_context_is_another_size() -> None:
     texts = Texts(random_model("llama"), sealed=None)
     texts.step({0: 62, 1: 5})
@@ -218,5 +300,7 @@ def test_buckets_are_powers_of_two_and_steps_half_way() -> None:
         128,
     ]
     assert all(bucket(count) >= count for count in range(1, 500))
+    sizes = sorted({bucket(count) for count in range(1, 500)})
+    assert [previous_bucket(size) for size in sizes] == [0, *sizes[:-1]]
     assert [bucket(count, 16) for count in (0, 16, 17, 25)] == [16, 16, 24, 32]
     assert [power_bucket(count, 16) for count in (1, 16, 17, 33)] == [16, 16, 32, 64]

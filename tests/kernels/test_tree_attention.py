@@ -1,97 +1,125 @@
-"""Plans of shared prefixes and the reference attention over them."""
+"""Plans of what rows share, and the reference attention over them."""
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import torch
 from shared_tree import make_tree
 
-from sgrt_kernels.ops.tree_attention import TreeRun, plan_tree, tree_attention
+from sgrt_kernels.configurations import AttentionConfig, tree_rows_per_item
+from sgrt_kernels.ops.tree_attention import TreePlan, plan_tree, tree_attention
+from sgrt_kernels.ops.tree_attention.plan import MAX_ITEMS, SharedRun, shared_runs
 
 
+@pytest.mark.parametrize("sealed", [None, torch.int8, torch.float8_e4m3fn], ids=str)
 @pytest.mark.parametrize("soft_cap", [None, 3.0])
-@pytest.mark.parametrize(("rows_per_item", "tokens_per_item"), [(1, 16), (2, 64), (16, 1024), (3, 7)])
+@pytest.mark.parametrize(("rows_per_item", "tokens_per_item"), [(1, 16), (2, 64), (16, 512), (3, 7)])
 def test_a_tree_gives_what_dense_attention_gives(
-    rows_per_item: int, tokens_per_item: int, soft_cap: float | None
+    rows_per_item: int, tokens_per_item: int, soft_cap: float | None, sealed: torch.dtype | None
 ) -> None:
-    tree = make_tree()
-    plan = plan_tree(
-        tree.runs, num_rows=6, page_tokens=16, rows_per_item=rows_per_item, tokens_per_item=tokens_per_item
+    tree = make_tree(sealed=sealed)
+    plan = TreePlan.of(tree.plan(rows_per_item=rows_per_item, tokens_per_item=tokens_per_item))
+    result = tree_attention(
+        tree.query,
+        tree.layer,
+        plan,
+        tree.context_lengths,
+        tree.page_table,
+        tree.own_pages,
+        scale=32**-0.5,
+        soft_cap=soft_cap,
     )
-    result = tree_attention(tree.query, tree.layer, plan, scale=32**-0.5, soft_cap=soft_cap)
     assert (result - tree.expected(soft_cap=soft_cap)).abs().max() < 1e-5
 
 
-@settings(max_examples=30)
-@given(
-    lengths=st.lists(st.integers(0, 70), min_size=1, max_size=6),
-    rows_per_item=st.integers(1, 5),
-    tokens_per_item=st.integers(1, 40),
-    data=st.data(),
-)
-def test_every_row_meets_every_token_it_sees_once(
-    lengths: list[int], rows_per_item: int, tokens_per_item: int, data: st.DataObject
-) -> None:
-    num_rows, page_tokens = 4, 8
-    runs = []
-    for index, length in enumerate(lengths):
-        rows = data.draw(st.lists(st.integers(0, num_rows - 1), unique=True, max_size=num_rows))
-        pages = list(range(index * 10, index * 10 + -(-length // page_tokens)))
-        runs.append(TreeRun(pages=pages, num_tokens=length, rows=rows))
-    plan = plan_tree(
-        runs,
-        num_rows=num_rows,
-        page_tokens=page_tokens,
+def test_runs_are_what_rows_have_in_common_from_the_root_down() -> None:
+    tables = [[7, 8, 9, 1], [7, 8, 9, 2], [7, 8, 3], [4], [7, 5]]
+    runs = shared_runs(tables, [4, 4, 3, 1, 2])
+    assert runs == [
+        SharedRun(first_page=0, num_pages=1, rows=(0, 1, 2, 4)),
+        SharedRun(first_page=1, num_pages=1, rows=(0, 1, 2)),
+        SharedRun(first_page=2, num_pages=1, rows=(0, 1)),
+    ]
+
+
+def test_the_page_a_row_lies_in_is_not_shared() -> None:
+    assert shared_runs([[1, 2], [1, 2]], [1, 1]) == [SharedRun(first_page=0, num_pages=1, rows=(0, 1))]
+    assert shared_runs([[1], [1]], [0, 1]) == []
+
+
+def random_tables(random: Random) -> list[list[int]]:
+    """Sequences that part from one another at random, page numbers as a radix tree would hand them out."""
+    tables: list[list[int]] = []
+    fresh = 0
+    for _ in range(random.randrange(8)):
+        parent = random.choice(tables) if tables and random.random() < 0.6 else []
+        table = parent[: random.randint(0, len(parent))]
+        count = random.randint(0 if table else 1, 12)
+        tables.append(table + list(range(fresh, fresh + count)))
+        fresh += count
+    return tables
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_items_and_the_rest_are_each_rows_context_once_and_in_order(seed: int) -> None:
+    random = Random(seed)
+    tables = random_tables(random)
+    full = [random.randint(0, len(table)) for table in tables]
+    rows_per_item, tokens_per_item, max_items = (random.randint(*span) for span in ((1, 4), (1, 40), (0, 30)))
+    planned = plan_tree(
+        tables,
+        full,
+        page_tokens=8,
         rows_per_item=rows_per_item,
         tokens_per_item=tokens_per_item,
+        max_items=max_items,
     )
-    seen: list[list[int]] = [[] for _ in range(num_rows)]
-    for item in range(plan.num_items):
-        first = int(plan.first_rows[item])
-        for row in plan.rows[first : first + int(plan.row_counts[item])].tolist():
-            for token in range(int(plan.token_counts[item])):
-                at = int(plan.first_tokens[item]) + token
-                seen[row].append(
-                    int(plan.pages[int(plan.first_pages[item]) + at // page_tokens]) * 8 + at % 8
-                )
-    for row in range(num_rows):
-        expected = [
-            run.pages[t // page_tokens] * 8 + t % 8
-            for run in runs
-            if row in run.rows
-            for t in range(run.num_tokens)
-        ]
-        assert sorted(seen[row]) == sorted(expected)
-    assert plan.tokens_read_flat == sum(len(tokens) for tokens in seen)
-    assert plan.tokens_read <= plan.tokens_read_flat or plan.tokens_read_flat == 0
+    assert len(planned.items) <= max_items
+    assert all(1 <= len(item.rows) <= rows_per_item for item in planned.items)
+    starts, partials = planned.merges()
+    for row, table in enumerate(tables):
+        seen: list[int] = []
+        for partial in partials[starts[row] : starts[row + 1]]:
+            item = planned.items[partial // rows_per_item]
+            assert item.rows[partial % rows_per_item] == row
+            seen += tables[item.rows[0]][item.first_page : item.first_page + item.num_pages]
+        assert seen == table[: planned.first_pages[row]]
+        assert planned.first_pages[row] <= full[row]
+    read = sum(item.num_pages for item in planned.items)
+    assert planned.pages_saved == sum(planned.first_pages) - read
 
 
-def test_sharing_reads_a_prefix_once() -> None:
-    prefix = TreeRun(pages=range(256), num_tokens=4096, rows=range(64))
-    own = [TreeRun(pages=range(256 + 16 * i, 272 + 16 * i), num_tokens=256, rows=[i]) for i in range(64)]
-    plan = plan_tree([prefix, *own], num_rows=64, page_tokens=16, rows_per_item=64)
-    assert plan.tokens_read == 4096 + 64 * 256
-    assert plan.tokens_read_flat / plan.tokens_read > 13
+def test_forks_read_their_prefix_once_for_the_rows_of_an_item() -> None:
+    prefix = list(range(128))  # 64 forks of 4,096 tokens, in pages of 32
+    tables = [[*prefix, *range(200 + 8 * row, 208 + 8 * row)] for row in range(64)]
+    planned = plan_tree(tables, [135] * 64, page_tokens=32, rows_per_item=16)
+    assert len(planned.items) == 8 * 4
+    assert planned.pages_saved == 128 * 60
+    assert {planned.first_pages[row] for row in range(64)} == {128}
+    neighbours = [item.first_page for item in planned.items]
+    assert neighbours == sorted(neighbours)  # those that read the same pages run at the same time
 
 
-def test_a_plan_is_padded_to_a_bucket_with_items_that_do_nothing() -> None:
-    plan = plan_tree([TreeRun(pages=[0], num_tokens=3, rows=[0])], num_rows=1, page_tokens=16)
-    assert plan.num_items == 16
-    assert plan.row_counts.tolist() == [1] + [0] * 15
+def test_long_prefixes_are_cut_into_longer_items_rather_than_too_many() -> None:
+    prefix = list(range(40_000))
+    planned = plan_tree(
+        [[*prefix, 50_000 + row] for row in range(64)], [40_000] * 64, page_tokens=32, rows_per_item=16
+    )
+    assert len(planned.items) <= MAX_ITEMS
+    assert planned.pages_saved == 40_000 * 60
 
 
-def test_an_empty_tree_gives_zeros() -> None:
-    tree = make_tree()
-    plan = plan_tree([], num_rows=6, page_tokens=16)
-    assert not bool(tree_attention(tree.query, tree.layer, plan, scale=1.0).any())
+def test_a_plan_is_padded_with_items_that_do_nothing() -> None:
+    planned = plan_tree([[1, 2], [1, 3]], [1, 1], page_tokens=16, rows_per_item=4)
+    plan = TreePlan.of(planned)
+    assert plan.items.tolist() == [[0, 1, 2]] + [[0, 0, 0]] * 15
+    assert plan.rows_per_item == 4
+    assert plan.merge_starts.tolist() == [0, 1, 2]
+    assert plan.merge_partials.tolist()[:2] == [0, 1]
 
 
-def test_a_run_longer_than_its_pages_is_refused() -> None:
-    with pytest.raises(ValueError, match="do not fit 1 pages"):
-        plan_tree([TreeRun(pages=[0], num_tokens=17, rows=[0])], num_rows=1, page_tokens=16)
-
-
-def test_a_row_outside_the_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match="the batch has 1"):
-        plan_tree([TreeRun(pages=[0], num_tokens=1, rows=[1])], num_rows=1, page_tokens=16)
+def test_an_item_has_as_many_rows_as_its_tile_holds_heads_for() -> None:
+    rows = {group: tree_rows_per_item(AttentionConfig(), group) for group in (1, 3, 4, 7, 8, 128)}
+    assert rows == {1: 64, 3: 21, 4: 16, 7: 9, 8: 8, 128: 1}

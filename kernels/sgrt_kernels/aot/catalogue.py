@@ -9,7 +9,7 @@ import triton
 
 from sgrt_kernels.aot.compiler import Kernel, Launch, meta
 from sgrt_kernels.attention_tiles import merge_splits
-from sgrt_kernels.configurations import AttentionConfig
+from sgrt_kernels.configurations import AttentionConfig, tree_rows_per_item
 from sgrt_kernels.ops.embedding.triton import embedding_kernel
 from sgrt_kernels.ops.gated_activation.triton import gated_activation_kernel
 from sgrt_kernels.ops.kv_write.triton import kv_write_kernel
@@ -20,7 +20,12 @@ from sgrt_kernels.ops.paged_attention.triton import decode_kernel, extend_kernel
 from sgrt_kernels.ops.rms_norm.triton import rms_norm_kernel
 from sgrt_kernels.ops.rope.triton import rope_kernel
 from sgrt_kernels.ops.sealed_attention.triton import sealed_decode_kernel, sealed_extend_kernel
-from sgrt_kernels.ops.tree_attention.triton import tree_item_kernel, tree_merge_kernel
+from sgrt_kernels.ops.tree_attention.triton import (
+    item_tile,
+    sealed_tree_item_kernel,
+    tree_item_kernel,
+    tree_merge_kernel,
+)
 from sgrt_kernels.sealed_codes import CodeKind
 
 _BF16, _F32, _I32, _I64, _U8, _I8 = (
@@ -44,6 +49,7 @@ class AttentionShape:
     page: int = 32
     splits: int = 8
     window: int = 0
+    is_rest: bool = False  # whether decode reads what a tree has left
     soft_cap: float = 0.0
     dtype: torch.dtype = torch.bfloat16
     code: CodeKind = "fp8"
@@ -98,14 +104,14 @@ def sealed_decode(shape: AttentionShape, config: AttentionConfig) -> tuple[Launc
 
 def extend(shape: AttentionShape, config: AttentionConfig) -> Launch:
     """Ragged chunks over exact pages."""
-    return _extend("extend", extend_kernel, shape, config, _exact(shape), config.extend_tokens)
+    return _extend("extend", extend_kernel, shape, config, _exact(shape), config.extend_tokens, shape.dtype)
 
 
 def sealed_extend(shape: AttentionShape, config: AttentionConfig) -> Launch:
     """Ragged chunks over sealed pages."""
     block = min(config.extend_tokens, shape.page)
     pages = _sealed(shape, own_pages=17)
-    return _extend("sealed_extend", sealed_extend_kernel, shape, config, pages, block)
+    return _extend("sealed_extend", sealed_extend_kernel, shape, config, pages, block, torch.float16)
 
 
 def _decode(
@@ -118,13 +124,17 @@ def _decode(
             _query(_SEQUENCES, shape),
             *pages.tensors,
             meta(_SEQUENCES, dtype=_I32),
+            meta(_SEQUENCES, dtype=_I32),
             *_partials(shape),
             0.088,
+            shape.heads * shape.head_dim,
             *pages.strides,
         ),
         options={
             **shape.common,
             **pages.constants,
+            "WINDOW": shape.window,
+            "IS_REST": shape.is_rest,
             "BLOCK_H": shape.columns,
             "BLOCK_N": min(config.decode_tokens, shape.page),
             "SLOTS": config.decode_slots,
@@ -142,23 +152,26 @@ def _extend(
     config: AttentionConfig,
     pages: _Pages,
     block: int,
+    query_dtype: torch.dtype,
 ) -> Launch:
     return Launch(
         name=name,
         kernel=kernel,
         arguments=(
-            _query(_TOKENS, shape),
+            meta(_TOKENS, shape.heads, shape.head_dim, dtype=query_dtype),
             *pages.tensors,
             meta(_SEQUENCES + 1, dtype=_I32),
             meta(_SEQUENCES, dtype=_I32),
             _query(_TOKENS, shape),
             0.088,
             3,
+            shape.heads * shape.head_dim,
             *pages.strides,
         ),
         options={
             **shape.common,
             **pages.constants,
+            "WINDOW": shape.window,
             "BLOCK_M": config.extend_rows,
             "BLOCK_N": block,
             "STAGES": config.extend_stages,
@@ -167,28 +180,51 @@ def _extend(
     )
 
 
-def tree_item(shape: AttentionShape, *, rows: int) -> Launch:
-    """One item of tree attention."""
-    tables = [meta(300, dtype=_I32) for _ in range(8)]
+def tree_item(shape: AttentionShape, config: AttentionConfig) -> Launch:
+    """Items of a tree over exact pages."""
+    return _tree_item(
+        "tree_item", tree_item_kernel, shape, config, _exact(shape), config.tree_tokens, shape.dtype
+    )
+
+
+def sealed_tree_item(shape: AttentionShape, config: AttentionConfig) -> Launch:
+    """Items of a tree over sealed pages."""
+    pages, block = _sealed(shape, own_pages=1), min(config.tree_tokens, shape.page)
+    return _tree_item("sealed_tree_item", sealed_tree_item_kernel, shape, config, pages, block, torch.float16)
+
+
+def _tree_item(
+    name: str,
+    kernel: Kernel,
+    shape: AttentionShape,
+    config: AttentionConfig,
+    pages: _Pages,
+    block: int,
+    query_dtype: torch.dtype,
+) -> Launch:
+    rows, slots = tree_rows_per_item(config, shape.group), 64
     return Launch(
-        name="tree_item",
-        kernel=tree_item_kernel,
+        name=name,
+        kernel=kernel,
         arguments=(
-            _query(_SEQUENCES, shape),
-            *_exact_pages(shape),
-            *tables,
-            meta(900, shape.heads, shape.head_dim, dtype=_F32),
-            meta(900, shape.heads, dtype=_F32),
+            meta(_SEQUENCES, shape.heads, shape.head_dim, dtype=query_dtype),
+            *pages.tensors,
+            meta(slots, 3, dtype=_I32),
+            meta(slots, rows, dtype=_I32),
+            meta(slots * rows, shape.heads, shape.head_dim, dtype=_F32),
+            meta(slots * rows, shape.heads, dtype=_F32),
             0.088,
-            *_exact_strides(shape),
-            *_exact_strides(shape),
+            shape.heads * shape.head_dim,
+            *pages.strides,
         ),
         options={
             **shape.common,
-            "BLOCK_M": max(16, triton.next_power_of_2(rows * shape.group)),
-            "BLOCK_N": 64,
-            "STAGES": 3,
-            "num_warps": 4 if rows * shape.group <= 64 else 8,
+            **pages.constants,
+            "ROWS": rows,
+            "BLOCK_M": item_tile(rows, shape.group),
+            "BLOCK_N": block,
+            "STAGES": config.tree_stages,
+            "num_warps": config.tree_warps,
         },
     )
 
@@ -297,8 +333,8 @@ def merges(shape: AttentionShape) -> tuple[Launch, ...]:
         Launch(
             name="tree_merge",
             kernel=tree_merge_kernel,
-            arguments=(*partials, meta(65, dtype=_I32), meta(900, dtype=_I32), out),
-            options=head,
+            arguments=(*partials, meta(65, dtype=_I32), meta(900, dtype=_I32), *_partials(shape), out),
+            options={**head, "SPLITS": shape.splits},
         ),
     )
 
@@ -341,8 +377,8 @@ def _query(rows: int, shape: AttentionShape) -> torch.Tensor:
 def _exact(shape: AttentionShape) -> _Pages:
     return _Pages(
         tensors=(*_exact_pages(shape), meta(_SEQUENCES, _TABLE, dtype=_I32)),
-        strides=(shape.heads * shape.head_dim, _TABLE, *_exact_strides(shape), *_exact_strides(shape)),
-        constants={"WINDOW": shape.window},
+        strides=(_TABLE, *_exact_strides(shape), *_exact_strides(shape)),
+        constants={},
     )
 
 
@@ -350,8 +386,8 @@ def _sealed(shape: AttentionShape, *, own_pages: int) -> _Pages:
     tables = (meta(_SEQUENCES, _TABLE, dtype=_I32), meta(_SEQUENCES, own_pages, dtype=_I32))
     return _Pages(
         tensors=(*_exact_pages(shape), *_sealed_pages(shape), *tables),
-        strides=(shape.heads * shape.head_dim, _TABLE, own_pages, *_sealed_strides(shape)),
-        constants={"WINDOW": shape.window, "CODE": shape.code, "PTX": True},
+        strides=(_TABLE, own_pages, *_sealed_strides(shape)),
+        constants={"CODE": shape.code, "PTX": True},
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,8 @@ from sgrt_kernels.aot.compiler import Launch, compile_launch
 from sgrt_kernels.aot.issue_model import issue_ratio
 from sgrt_kernels.aot.machine_code import SHARED_LIMITS, MachineCode, machine_code
 from sgrt_kernels.aot.report import RATIO_CASES, decode_ratio
-from sgrt_kernels.configurations import default_config
+from sgrt_kernels.configurations import AttentionConfig, default_config, tree_rows_per_item
+from sgrt_kernels.ops.tree_attention.triton import item_tile
 
 RATIOS = json.loads(Path(__file__).with_name("issue_ratios.json").read_text(encoding="utf-8"))
 VERSION = ".".join(triton.__version__.split(".")[:2])
@@ -76,18 +77,44 @@ def attention_cases(arch: int, **changes: int | float) -> Iterator[Case]:
             name=f"sealed_extend {pages.code} {label}",
             launch=catalogue.sealed_extend(pages, sealed_config),
             arch=arch,
-            matrix=WIDE[arch],
+            matrix=WIDE[arch] if sealed_config.extend_rows >= 64 else NARROW[arch],
+        )
+        yield Case(
+            name=f"sealed_tree_item {pages.code} {label}",
+            launch=catalogue.sealed_tree_item(pages, sealed_config),
+            arch=arch,
+            matrix=item_matrix(arch, pages, sealed_config),
         )
     yield Case(name=f"extend {label}", launch=catalogue.extend(shape, config), arch=arch, matrix=WIDE[arch])
+    yield Case(
+        name=f"tree_item {label}",
+        launch=catalogue.tree_item(shape, config),
+        arch=arch,
+        matrix=item_matrix(arch, shape, config),
+    )
+
+
+def item_matrix(arch: int, shape: AttentionShape, config: AttentionConfig) -> set[str]:
+    """Tiles of an item that have 64 rows use what a warp group has."""
+    rows = item_tile(tree_rows_per_item(config, shape.group), shape.group)
+    return WIDE[arch] if rows >= 64 else NARROW[arch]
 
 
 def other_cases(arch: int) -> Iterator[Case]:
     shape = AttentionShape()
+    rest = AttentionShape(is_rest=True)
+    sealed_rest = replace(sealed_shape(arch), is_rest=True)
     yield Case(
-        name="tree_item 16 rows", launch=catalogue.tree_item(shape, rows=16), arch=arch, matrix=WIDE[arch]
+        name="decode of a rest",
+        launch=catalogue.decode(rest, default_config(arch, 128, is_sealed=False))[0],
+        arch=arch,
+        matrix=NARROW[arch],
     )
     yield Case(
-        name="tree_item 4 rows", launch=catalogue.tree_item(shape, rows=4), arch=arch, matrix=NARROW[arch]
+        name="sealed_decode of a rest",
+        launch=catalogue.sealed_decode(sealed_rest, default_config(arch, 128, is_sealed=True))[0],
+        arch=arch,
+        matrix=NARROW[arch],
     )
     launches = (
         *catalogue.row_kernels(),
@@ -106,14 +133,23 @@ QUICK = (
     *(
         case
         for case in attention_cases(90)
-        if case.name.startswith(("decode", "sealed_decode fp8", "extend", "sealed_extend int8"))
+        if case.name.startswith(
+            (
+                "decode",
+                "sealed_decode fp8",
+                "extend",
+                "sealed_extend int8",
+                "tree_item",
+                "sealed_tree_item fp8",
+            )
+        )
     ),
     *(case for case in attention_cases(80) if case.name.startswith("sealed_decode soft_fp8")),
     *(case for case in attention_cases(100) if case.name.startswith("sealed_decode fp8")),
     *(
         case
         for case in other_cases(90)
-        if case.name in {"tree_item 16 rows", "masked_sample", "page_seal", "rms_norm"}
+        if case.name in {"sealed_decode of a rest", "tree_merge", "masked_sample", "page_seal", "rms_norm"}
     ),
 )
 VARIANTS: tuple[dict[str, int | float], ...] = (

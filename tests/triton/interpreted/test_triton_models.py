@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from random_models import CONFIGS, random_model
@@ -9,8 +11,10 @@ from torch import Tensor
 
 from sgrt.cache.pool import KVPool, PoolShape
 from sgrt.engine.plan import Plan, Span
+from sgrt.engine.prefix_sharing import PrefixSharing
 from sgrt.engine.runner import ModelRunner
 from sgrt_kernels.device import KernelBackend, kernels_on
+from sgrt_kernels.ops.tree_attention import PlannedTree
 
 PAGE = 16
 # A prompt, a page border in a decode step, and both kinds of rows in one step: (sequence, tokens, of them wanted).
@@ -107,3 +111,83 @@ def test_a_rows_bits_do_not_depend_on_its_batch_where_that_is_asked_for(sealed: 
     )
     for together, single in zip(batched, alone, strict=True):
         assert torch.equal(together[:1], single)  # the first sequence's rows come first
+
+
+# Two pages of a prompt, three sequences that go on from them, and a fourth of its own: (sequence, start, tokens).
+FORKS = (
+    ((0, 0, 37), (3, 0, 20)),
+    ((1, 32, 9), (2, 32, 3)),
+    ((0, 37, 1), (1, 41, 1), (2, 35, 1), (3, 20, 1)),
+    ((0, 38, 1), (3, 21, 5), (1, 42, 1), (2, 36, 1)),
+)
+EAGER = PrefixSharing(page_tokens=PAGE, rows_per_item=2, fewest_pages_saved=1)
+
+
+def run_forks(
+    family: str, sealed: torch.dtype | None, backend: KernelBackend, sharing: PrefixSharing | None
+) -> list[Tensor]:
+    config = CONFIGS[family]
+    shape = PoolShape(
+        num_layers=len(config.layers),
+        num_pages=10,
+        page_tokens=PAGE,
+        kv_heads=config.kv_heads,
+        head_dim=config.head_dim,
+        num_tail_pages=12 if sealed else 0,
+    )
+    pool = KVPool(shape, dtype=torch.float32, sealed_dtype=sealed)
+    runner = ModelRunner(random_model(family), pool, vocabulary_tokens=config.vocabulary, sharing=sharing)
+    tables = ([0, 1, 2], [0, 1, 3], [0, 1, 4], [5, 6, 7])
+    logits = []
+    with kernels_on(backend):
+        for step in FORKS:
+            spans = []
+            for sequence, start, count in step:
+                first, last = start // PAGE, (start + count - 1) // PAGE
+                spans.append(
+                    Span(
+                        tokens=[(7 * at + 3 * sequence) % config.vocabulary for at in range(count)],
+                        start=start,
+                        pages=tables[sequence],
+                        own_pages=[10 + 3 * sequence + page % 3 for page in range(first, last + 1)]
+                        if sealed
+                        else [],
+                        logits_from=0,
+                        prompt_tokens=start + count,
+                    )
+                )
+            logits.append(runner.run(Plan(spans=tuple(spans))).clone())
+    return logits
+
+
+@pytest.mark.parametrize(
+    ("family", "sealed", "tolerance"),
+    [
+        ("llama", None, 1e-4),
+        ("qwen2", torch.int8, 2e-2),
+        ("gemma3", None, 1e-4),  # a layer that looks through a window, and one that shares
+        ("gemma3", torch.float8_e4m3fn, 2e-2),
+    ],
+    ids=str,
+)
+def test_sequences_that_share_pages_give_the_logits_of_their_reference(
+    family: str, sealed: torch.dtype | None, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees: list[PlannedTree | None] = []
+    planned = PrefixSharing.tree
+
+    def noted(sharing: PrefixSharing, spans: Sequence[Span]) -> PlannedTree | None:
+        trees.append(planned(sharing, spans))
+        return trees[-1]
+
+    monkeypatch.setattr(PrefixSharing, "tree", noted)
+    expected = run_forks(family, sealed, KernelBackend.REFERENCE, None)
+    result = run_forks(family, sealed, KernelBackend.TRITON, EAGER)
+    assert [None if tree is None else tree.first_pages for tree in trees] == [
+        None,
+        None,
+        (2, 2, 2, 0),
+        (2, 2, 2),
+    ]
+    for step, reference in zip(result, expected, strict=True):
+        assert float((step - reference).norm() / reference.norm()) < tolerance

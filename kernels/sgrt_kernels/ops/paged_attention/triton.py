@@ -12,11 +12,13 @@ context that every row sees whole skip the mask.
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from sgrt_kernels.attention_launch import AttentionBatch, AttentionKernels, launch
+from sgrt_kernels.attention_launch import AttentionOptions, AttentionPages, attend
 from sgrt_kernels.attention_tiles import (
     MINUS_INF,
     group_query,
@@ -27,7 +29,6 @@ from sgrt_kernels.attention_tiles import (
     softened,
     store_split,
 )
-from sgrt_kernels.configurations import AttentionConfig
 from sgrt_kernels.layout import PagedLayer
 
 
@@ -38,7 +39,8 @@ def decode_kernel(
     values,  # [pages, PAGE, kv_heads, HEAD_DIM], strided
     page_table,  # [sequences, max_pages] int32
     context_lengths,  # [sequences] int32
-    partial,  # [sequences, heads, SPLITS, HEAD_DIM] float32, or the result where SPLITS is 1
+    first_pages,  # [sequences] int32, where IS_REST the page from which a context is read
+    partial,  # [sequences, heads, SPLITS, HEAD_DIM] float32, or the result where it is whole
     lse,  # [sequences, heads, SPLITS] float32
     scale,
     query_stride,
@@ -57,7 +59,8 @@ def decode_kernel(
     BLOCK_N: tl.constexpr,  # divides PAGE
     SLOTS: tl.constexpr,
     SPLITS: tl.constexpr,
-    WINDOW: tl.constexpr,  # 0: none
+    IS_REST: tl.constexpr,
+    WINDOW: tl.constexpr,  # 0: none; and none where IS_REST
     SOFT_CAP: tl.constexpr,
     STAGES: tl.constexpr,
 ):
@@ -73,6 +76,8 @@ def decode_kernel(
     first = 0
     if WINDOW > 0:
         first = tl.maximum(context - WINDOW, 0) // BLOCK_N
+    if IS_REST:
+        first = tl.load(first_pages + sequence) * (PAGE // BLOCK_N)
     last = tl.cdiv(context, BLOCK_N)
     per_split = tl.cdiv(tl.cdiv(last - first, SPLITS), SLOTS) * SLOTS
     low = first + split * per_split
@@ -121,6 +126,7 @@ def decode_kernel(
         HEAD_DIM,
         BLOCK_D,
         SPLITS,
+        (SPLITS > 1) | IS_REST,
     )
 
 
@@ -204,36 +210,30 @@ def extend_kernel(
     tl.store(out + row_at[:, None] + channel[None, :], result.to(out.dtype.element_ty), mask=row_mask)
 
 
+def pages_of(layer: PagedLayer, page_table: Tensor) -> AttentionPages:
+    """Exact pages, for the kernels."""
+    return AttentionPages(
+        decode=decode_kernel,
+        extend=extend_kernel,
+        tensors=(layer.keys, layer.values, page_table),
+        strides=(page_table.stride(0), *layer.keys.stride()[:3], *layer.values.stride()[:3]),
+        constants={},
+        is_in_pages=False,
+        tile_dtype=None,
+        dtype=layer.keys.dtype,
+        kv_heads=layer.keys.shape[2],
+        page_tokens=layer.page_tokens,
+        max_context=page_table.shape[1] * layer.page_tokens,
+    )
+
+
 def paged_attention(
     query: Tensor,
     layer: PagedLayer,
     query_starts: Tensor,
     context_lengths: Tensor,
     page_table: Tensor,
-    *,
-    scale: float,
-    window: int | None = None,
-    soft_cap: float | None = None,
-    num_single: int = 0,
-    is_batch_invariant: bool = False,
-    config: AttentionConfig | None = None,
+    **options: Unpack[AttentionOptions],
 ) -> Tensor:
     """Causal attention of ragged chunks; see the op."""
-    query = query.contiguous()
-    batch = AttentionBatch(
-        query=query,
-        query_starts=query_starts,
-        context_lengths=context_lengths,
-        kv_heads=layer.keys.shape[2],
-        page_tokens=layer.page_tokens,
-        max_context=page_table.shape[1] * layer.page_tokens,
-        num_single=num_single,
-        scale=scale,
-        window=window,
-        soft_cap=soft_cap,
-        is_batch_invariant=is_batch_invariant,
-    )
-    kernels = AttentionKernels(decode=decode_kernel, extend=extend_kernel, constants={}, is_in_pages=False)
-    pages = (layer.keys, layer.values, page_table)
-    strides = (query.stride(0), page_table.stride(0), *layer.keys.stride()[:3], *layer.values.stride()[:3])
-    return launch(batch, kernels, pages, strides, layer.keys.dtype, config)
+    return attend(query, query_starts, context_lengths, pages_of(layer, page_table), **options)

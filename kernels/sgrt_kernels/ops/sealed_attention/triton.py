@@ -1,36 +1,38 @@
 """Attention over sealed and exact pages on a GPU, in Triton.
 
-Keys enter the dot as `code * relative scale + offset / base` in float16, one fused multiply-add per pair; the head's
-base, which is common to them, multiplies the scores. Values stay codes: their scale joins the exponent,
-`exp2(score + log2(value scale) - top)`, so that the weights are at most 1 in float16 however small the values are,
-and the sum of exponentials divides it out again.
-
-The shape of the kernels is that of paged_attention: slots of a 3D dot for decode, tiles of rows for extend.
+The shape of the kernels is that of paged_attention: slots of a 3D dot for decode, tiles of rows for extend. How blocks
+of sealed pages are read is said in `sgrt_kernels.sealed_tiles`.
 """
 
 from __future__ import annotations
 
+from typing import Unpack
+
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from sgrt_kernels.attention_launch import AttentionBatch, AttentionKernels, launch
+from sgrt_kernels.attention_launch import AttentionOptions, AttentionPages, attend
 from sgrt_kernels.attention_tiles import (
     MINUS_INF,
     group_query,
-    half_of_code,
-    half_of_int8,
     merged_slots,
     reach_of_tile,
-    relative_scale,
     rows_of_tile,
     scaled,
     softened,
     store_split,
 )
-from sgrt_kernels.configurations import AttentionConfig
 from sgrt_kernels.layout import PagedLayer, SealedPages
 from sgrt_kernels.sealed_codes import code_kind, codes
+from sgrt_kernels.sealed_tiles import (
+    half_of_code,
+    half_of_int8,
+    relative_scale,
+    sealed_keys,
+    sealed_value_codes,
+)
 
 
 @triton.jit
@@ -48,6 +50,7 @@ def sealed_decode_kernel(
     page_table,
     own_pages,
     context_lengths,
+    first_pages,
     partial,
     lse,
     scale,
@@ -72,6 +75,7 @@ def sealed_decode_kernel(
     BLOCK_N: tl.constexpr,  # divides PAGE
     SLOTS: tl.constexpr,
     SPLITS: tl.constexpr,
+    IS_REST: tl.constexpr,
     WINDOW: tl.constexpr,
     SOFT_CAP: tl.constexpr,
     STAGES: tl.constexpr,
@@ -85,6 +89,8 @@ def sealed_decode_kernel(
     row, channel = tl.arange(0, BLOCK_H), tl.arange(0, BLOCK_D)
     slot, token = tl.arange(0, SLOTS), tl.arange(0, BLOCK_N)
     in_group, in_head = row < GROUP, channel < HEAD_DIM
+    # tokens of the exact page at a time: more of a wide head would not leave room for the sums in registers
+    OWN: tl.constexpr = min(PAGE, 32 if BLOCK_D <= 128 else 16)
     head = kv_head * GROUP + row
     q = group_query(query, sequence, query_stride, head, in_group, HEAD_DIM, BLOCK_D).to(tl.float16)
     q_slots = tl.broadcast_to(q[None, :, :], (SLOTS, BLOCK_D, BLOCK_H))
@@ -92,6 +98,8 @@ def sealed_decode_kernel(
     first = 0
     if WINDOW > 0:
         first = tl.maximum(context - WINDOW, 0) // BLOCK_N
+    if IS_REST:
+        first = tl.load(first_pages + sequence) * (PAGE // BLOCK_N)
     last = own * (PAGE // BLOCK_N)
     first = tl.minimum(first, last)
     per_split = tl.cdiv(tl.cdiv(last - first, SPLITS), SLOTS) * SLOTS
@@ -145,22 +153,23 @@ def sealed_decode_kernel(
         merged = merged * 256.0
     top_all, total_all, merged_all = merged_slots(top, total, merged)
     if split == 0:
-        page_token = tl.arange(0, PAGE)
-        position = own * PAGE + page_token
-        visible_own = position < context
         page = tl.load(own_pages + sequence.to(tl.int64) * own_stride).to(tl.int64)
-        exact_at = ((page * PAGE + page_token) * kv_heads + kv_head) * HEAD_DIM
-        exact_mask = visible_own[:, None] & in_head[None, :]
-        k_own = tl.load(exact_keys + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
-        scores_own = scaled(tl.dot(k_own.to(tl.float16), q), scale, SOFT_CAP)
-        if WINDOW > 0:
-            visible_own = visible_own & (position >= context - WINDOW)
-        scores_own = tl.where(visible_own[:, None], scores_own, MINUS_INF)
-        top_all, shrink_own, weight_own = softened(scores_own, top_all, 0)
-        total_all = total_all * shrink_own + tl.sum(weight_own, axis=0)
-        v_own = tl.load(exact_values + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
-        weighted = tl.dot(tl.trans(v_own.to(tl.float16)), weight_own.to(tl.float16))
-        merged_all = merged_all * shrink_own[None, :] + weighted
+        for part in range(PAGE // OWN):
+            inside = part * OWN + tl.arange(0, OWN)
+            position = own * PAGE + inside
+            visible_own = position < context
+            exact_at = ((page * PAGE + inside) * kv_heads + kv_head) * HEAD_DIM
+            exact_mask = visible_own[:, None] & in_head[None, :]
+            k_own = tl.load(exact_keys + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
+            scores_own = scaled(tl.dot(k_own.to(tl.float16), q), scale, SOFT_CAP)
+            if WINDOW > 0:
+                visible_own = visible_own & (position >= context - WINDOW)
+            scores_own = tl.where(visible_own[:, None], scores_own, MINUS_INF)
+            top_all, shrink_own, weight_own = softened(scores_own, top_all, 0)
+            total_all = total_all * shrink_own + tl.sum(weight_own, axis=0)
+            v_own = tl.load(exact_values + exact_at[:, None] + channel[None, :], mask=exact_mask, other=0.0)
+            weighted = tl.dot(tl.trans(v_own.to(tl.float16)), weight_own.to(tl.float16))
+            merged_all = merged_all * shrink_own[None, :] + weighted
     heads = kv_heads * GROUP
     store_split(
         top_all,
@@ -176,12 +185,13 @@ def sealed_decode_kernel(
         HEAD_DIM,
         BLOCK_D,
         SPLITS,
+        (SPLITS > 1) | IS_REST,
     )
 
 
 @triton.jit(do_not_specialize=["first_sequence"])
 def sealed_extend_kernel(
-    query,
+    query,  # float16
     exact_keys,
     exact_values,
     keys,
@@ -238,7 +248,7 @@ def sealed_extend_kernel(
     in_chunk, in_head = offset < count, channel < HEAD_DIM
     row_mask = in_chunk[:, None] & in_head[None, :]
     row_at = (first_row + offset).to(tl.int64) * query_stride + head * HEAD_DIM
-    q = tl.load(query + row_at[:, None] + channel[None, :], mask=row_mask, other=0.0).to(tl.float16)
+    q = tl.load(query + row_at[:, None] + channel[None, :], mask=row_mask, other=0.0)
     lowest, furthest = reach_of_tile(tile, context - count, context, BLOCK_M, GROUP)
     first_block = 0
     if WINDOW > 0:
@@ -250,15 +260,24 @@ def sealed_extend_kernel(
     for block in tl.range(first_block, furthest // PAGE * per_page, num_stages=STAGES):
         page = tl.load(table + block // per_page).to(tl.int64)
         inside = block % per_page * BLOCK_N + token
-        key_at = page * key_page + kv_head * key_head + inside * key_token
-        k = tl.load(keys + key_at[:, None] + channel[None, :], mask=in_head[None, :], other=0.0)
-        channel_at = (page * kv_heads + kv_head) * HEAD_DIM + channel
-        base = tl.load(key_scale_bases + page * kv_heads + kv_head)
-        offset_scale = tl.load(key_offset_scales + page * kv_heads + kv_head)
-        relative = relative_scale(tl.load(key_scales + channel_at, mask=in_head, other=0), CODE)
-        k_offset = half_of_int8(tl.load(key_offsets + channel_at, mask=in_head, other=0), PTX)
-        k_offset = k_offset * (offset_scale / base).to(tl.float16)
-        k = tl.fma(half_of_code(k, CODE, PTX), relative[None, :], k_offset[None, :])
+        k, base = sealed_keys(
+            keys,
+            key_scales,
+            key_scale_bases,
+            key_offsets,
+            key_offset_scales,
+            page,
+            inside,
+            kv_head,
+            kv_heads,
+            key_page,
+            key_token,
+            key_head,
+            HEAD_DIM,
+            BLOCK_D,
+            CODE,
+            PTX,
+        )
         scores = scaled(tl.dot(q, tl.trans(k)), base * scale, SOFT_CAP)
         seen = block * BLOCK_N + token
         visible = (block // per_page < position // PAGE)[:, None] & (token[None, :] >= 0)
@@ -269,11 +288,21 @@ def sealed_extend_kernel(
         scores = tl.where(visible, scores + tl.log2(v_scale)[None, :], MINUS_INF)
         top, shrink, weight = softened(scores, top, 1)
         total = total * shrink + tl.sum(weight * (1.0 / v_scale)[None, :], axis=1)
-        value_at = page * value_page + kv_head * value_head + inside * value_token
-        v = tl.load(
-            values + value_at[:, None] + (channel * value_channel)[None, :], mask=in_head[None, :], other=0.0
+        v = sealed_value_codes(
+            values,
+            page,
+            inside,
+            kv_head,
+            value_page,
+            value_token,
+            value_head,
+            value_channel,
+            HEAD_DIM,
+            BLOCK_D,
+            CODE,
+            PTX,
         )
-        merged = tl.dot(weight.to(tl.float16), half_of_code(v, CODE, PTX), merged * shrink[:, None])
+        merged = tl.dot(weight.to(tl.float16), v, merged * shrink[:, None])
     if CODE == "soft_fp8":
         merged = merged * 256.0
     first_own = (context - count) // PAGE
@@ -299,6 +328,42 @@ def sealed_extend_kernel(
     tl.store(out + row_at[:, None] + channel[None, :], result.to(out.dtype.element_ty), mask=row_mask)
 
 
+def pages_of(layer: PagedLayer, sealed: SealedPages, page_table: Tensor, own_pages: Tensor) -> AttentionPages:
+    """Sealed pages and the exact ones that queries lie in, for the kernels."""
+    kind = code_kind(sealed)
+    return AttentionPages(
+        decode=sealed_decode_kernel,
+        extend=sealed_extend_kernel,
+        tensors=(
+            layer.keys,
+            layer.values,
+            codes(sealed.keys, kind),
+            sealed.key_scales,
+            sealed.key_scale_bases,
+            sealed.key_offsets,
+            sealed.key_offset_scales,
+            codes(sealed.values, kind),
+            sealed.value_scales,
+            page_table,
+            own_pages,
+        ),
+        strides=(
+            page_table.stride(0),
+            own_pages.stride(0),
+            *sealed.keys.stride()[:3],
+            *sealed.values.stride(),
+            *sealed.value_scales.stride(),
+        ),
+        constants={"CODE": kind, "PTX": sealed.keys.is_cuda},
+        is_in_pages=True,
+        tile_dtype=torch.float16,
+        dtype=sealed.keys.dtype,
+        kv_heads=layer.keys.shape[2],
+        page_tokens=layer.page_tokens,
+        max_context=page_table.shape[1] * layer.page_tokens,
+    )
+
+
 def sealed_attention(
     query: Tensor,
     layer: PagedLayer,
@@ -307,54 +372,8 @@ def sealed_attention(
     context_lengths: Tensor,
     page_table: Tensor,
     own_pages: Tensor,
-    *,
-    scale: float,
-    window: int | None = None,
-    soft_cap: float | None = None,
-    num_single: int = 0,
-    is_batch_invariant: bool = False,
-    config: AttentionConfig | None = None,
+    **options: Unpack[AttentionOptions],
 ) -> Tensor:
     """Causal attention over sealed and exact pages; see the op."""
-    query, kind = query.contiguous(), code_kind(sealed)
-    batch = AttentionBatch(
-        query=query,
-        query_starts=query_starts,
-        context_lengths=context_lengths,
-        kv_heads=layer.keys.shape[2],
-        page_tokens=layer.page_tokens,
-        max_context=page_table.shape[1] * layer.page_tokens,
-        num_single=num_single,
-        scale=scale,
-        window=window,
-        soft_cap=soft_cap,
-        is_batch_invariant=is_batch_invariant,
-    )
-    kernels = AttentionKernels(
-        decode=sealed_decode_kernel,
-        extend=sealed_extend_kernel,
-        constants={"CODE": kind, "PTX": query.is_cuda},
-        is_in_pages=True,
-    )
-    pages = (
-        layer.keys,
-        layer.values,
-        codes(sealed.keys, kind),
-        sealed.key_scales,
-        sealed.key_scale_bases,
-        sealed.key_offsets,
-        sealed.key_offset_scales,
-        codes(sealed.values, kind),
-        sealed.value_scales,
-        page_table,
-        own_pages,
-    )
-    strides = (
-        query.stride(0),
-        page_table.stride(0),
-        own_pages.stride(0),
-        *sealed.keys.stride()[:3],
-        *sealed.values.stride(),
-        *sealed.value_scales.stride(),
-    )
-    return launch(batch, kernels, pages, strides, sealed.keys.dtype, config)
+    pages = pages_of(layer, sealed, page_table, own_pages)
+    return attend(query, query_starts, context_lengths, pages, **options)

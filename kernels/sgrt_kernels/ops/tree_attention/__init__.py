@@ -1,6 +1,6 @@
-"""Decode attention over a tree of shared prefixes: what many sequences share is read once."""
+"""Attention of decoding sequences that share leading pages, which are read once."""
 
 from sgrt_kernels.ops.tree_attention.dispatch import tree_attention
-from sgrt_kernels.ops.tree_attention.plan import TreePlan, TreeRun, plan_tree
+from sgrt_kernels.ops.tree_attention.plan import PlannedTree, TreePlan, plan_tree
 
-__all__ = ["TreePlan", "TreeRun", "plan_tree", "tree_attention"]
+__all__ = ["PlannedTree", "TreePlan", "plan_tree", "tree_attention"]

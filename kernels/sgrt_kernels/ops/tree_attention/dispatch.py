@@ -11,16 +11,26 @@ from sgrt_kernels.ops.tree_attention.plan import TreePlan
 
 
 def tree_attention(
-    query: Tensor, layer: PagedLayer, plan: TreePlan, *, scale: float, soft_cap: float | None = None
+    query: Tensor,
+    layer: PagedLayer,
+    tree: TreePlan,
+    context_lengths: Tensor,
+    page_table: Tensor,
+    own_pages: Tensor | None = None,
+    *,
+    scale: float,
+    soft_cap: float | None = None,
 ) -> Tensor:
-    """Attention of one query token per row over the exact pages that `plan` gives it.
+    """Attention of sequences that decode one token each, over exact or sealed pages.
 
-    query: [rows, heads, head_dim]. Equal to paged_attention over each row's whole context, but what rows share is
-    read once for `plan.rows_per_item` of them. A row without tokens gives zeros. Returns the query's shape and dtype.
+    query: [rows, heads, head_dim]. Equal to paged_attention, or where the layer has sealed pages to sealed_attention
+    with these `own_pages`, but the leading pages that rows share are read once for `tree.rows_per_item` of them.
+    `tree` is planned from the same `page_table` (`plan_tree`). Returns the query's shape and dtype.
     """
+    arguments = (query, layer, tree, context_lengths, page_table, own_pages)
     if runs_triton(query):
         result: Tensor = triton_kernels("tree_attention").tree_attention(
-            query, layer, plan, scale=scale, soft_cap=soft_cap
+            *arguments, scale=scale, soft_cap=soft_cap
         )
         return result
-    return reference.tree_attention(query, layer, plan, scale=scale, soft_cap=soft_cap)
+    return reference.tree_attention(*arguments, scale=scale, soft_cap=soft_cap)

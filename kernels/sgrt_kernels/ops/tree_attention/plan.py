@@ -1,11 +1,12 @@
-"""Cuts a tree of shared prefixes into work items, on the host, once per step for all layers.
+"""Which leading pages the rows of a decode step share, cut into work items: on the host, once for all layers.
 
-item     a piece of one run of tokens, and a block of the query rows that see it
-partial  what one row of one item leaves: an output and the log2 of its sum of exponentials
+Sequences that start from the same prefix of the radix tree name the same pages in the first columns of the page table.
+An *item* is a piece of such a run of pages and a block of the rows that see it; what one row of one item leaves, an
+output and the log2 of its sum of exponentials, is a *partial*. The rest of each context is decoded as without sharing.
 
-row 0:  [ system prompt ........ ][ question A ]      items of the prompt serve rows 0, 1, 2 at once;
-row 1:  [ system prompt ........ ][ question B ]      `merge_starts` and `merge_partials` list, row by row,
-row 2:  [ system prompt ........ ][ question B ]      the partials that make up its result
+row 0:  [ system prompt ........ ][ question A ]~~~   items of the prompt serve rows 0, 1, 2 at once, those of
+row 1:  [ system prompt ........ ][ question B ]~~~   question B rows 1, 2; behind `first_pages` a row goes on alone;
+row 2:  [ system prompt ........ ][ question B ]~~~   `merge_starts`, `merge_partials` list each row's partials
 """
 
 from __future__ import annotations
@@ -16,140 +17,187 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sgrt_kernels.buckets import bucket
-
-ROWS_PER_ITEM = 16
-TOKENS_PER_ITEM = 1024
-_SMALLEST_BUCKET = 16
+TOKENS_PER_ITEM = 512
+MAX_ITEMS = 256
+_FEWEST_SLOTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TreeRun:
-    """Tokens that lie one after the other in pages, and the query rows that see all of them."""
+class SharedRun:
+    """Pages that two rows or more have in the same columns of their page tables, and in all columns before them."""
 
-    pages: Sequence[int]
-    num_tokens: int
-    rows: Sequence[int]
-    first_offset: int = 0  # of the first token, in the first page
+    first_page: int  # a column
+    num_pages: int
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeItem:
+    """A piece of a run and a block of its rows; the pages are those that the first row's table names."""
+
+    first_page: int
+    num_pages: int
+    rows: tuple[int, ...]
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """A row of `TreePlan.items`."""
+        return self.first_page, self.num_pages, len(self.rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTree:
+    """The items of a step, pieces of the same pages side by side, and what of each row's context they cover."""
+
+    items: tuple[TreeItem, ...]
+    rows_per_item: int
+    first_pages: tuple[int, ...]  # by row: the page where it goes on alone
+    pages_saved: int  # that flat decoding would read again
+
+    @property
+    def num_slots(self) -> int:
+        """Items with padding: few sizes, so that few CUDA graphs serve all trees. Empty items cost next to nothing."""
+        return slots_for(len(self.items))
+
+    def merges(self) -> tuple[list[int], list[int]]:
+        """`merge_starts` and `merge_partials`: a row's partials in the order of its context.
+
+        A partial is `item * rows_per_item + place in the item`.
+        """
+        by_row: list[list[int]] = [[] for _ in self.first_pages]
+        for number, item in enumerate(self.items):
+            for place, row in enumerate(item.rows):
+                by_row[row].append(number * self.rows_per_item + place)
+        starts, partials = [0], []
+        for of_row in by_row:
+            partials += of_row
+            starts.append(len(partials))
+        return starts, partials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreePlan:
-    """Work items of one step, longest first, padded with empty ones to a bucket size for CUDA graphs."""
+    """A planned tree as kernels read it, all int32. What padding holds is not looked at, but for its row counts of 0."""
 
-    pages: Tensor  # [pages] int32, page ids of all runs
-    rows: Tensor  # [rows] int32, query rows of all items
-    first_pages: Tensor  # [items] int32, where an item's pages start in `pages`
-    first_tokens: Tensor  # [items] int32, counted from the start of that page
-    token_counts: Tensor  # [items] int32; 0 in padding
-    first_rows: Tensor  # [items] int32, where an item's rows start in `rows`
-    row_counts: Tensor  # [items] int32
-    first_partials: Tensor  # [items] int32, partial of the item's first row
-    merge_starts: Tensor  # [query rows + 1] int32, into merge_partials
-    merge_partials: Tensor  # [partials] int32, grouped by query row, in the order of the context
-    num_partials: int
-    rows_per_item: int
-    page_tokens: int
-    tokens_read: int  # keys (and values) read by all items together
-    tokens_read_flat: int  # the same without sharing
+    items: Tensor  # [slots, 3]: first page, pages, rows
+    rows: Tensor  # [slots, rows per item], query rows
+    first_pages: Tensor  # [query rows]
+    merge_starts: Tensor  # [query rows + 1], into merge_partials
+    merge_partials: Tensor  # [slots * rows per item], grouped by query row
 
     @property
-    def num_items(self) -> int:
-        """Items, padding included."""
-        return self.token_counts.shape[0]
+    def rows_per_item(self) -> int:
+        """Rows that an item can serve."""
+        return self.rows.shape[1]
+
+    @classmethod
+    def of(cls, planned: PlannedTree, device: torch.device | str = "cpu") -> TreePlan:
+        """`planned` on `device`."""
+        slots, width = planned.num_slots, planned.rows_per_item
+        starts, partials = planned.merges()
+        unused = slots - len(planned.items)
+        rows = [item.rows + (0,) * (width - len(item.rows)) for item in planned.items]
+
+        def tensor(values: Sequence[object]) -> Tensor:
+            return torch.tensor(values, dtype=torch.int32, device=device)
+
+        return cls(
+            items=tensor([*(item.numbers for item in planned.items), *[(0, 0, 0)] * unused]),
+            rows=tensor([*rows, *[(0,) * width] * unused]),
+            first_pages=tensor(planned.first_pages),
+            merge_starts=tensor(starts),
+            merge_partials=tensor(partials + [0] * (slots * width - len(partials))),
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Item:
-    first_page: int
-    first_token: int
-    token_count: int
-    first_row: int
-    row_count: int
-    first_partial: int
+def slots_for(items: int) -> int:
+    """The smallest number of slots that holds `items`."""
+    slots = _FEWEST_SLOTS
+    while slots < items:
+        slots *= 4
+    return slots
+
+
+def shared_runs(tables: Sequence[Sequence[int]], full_pages: Sequence[int]) -> list[SharedRun]:
+    """What rows have in common, a run before those it branches into.
+
+    tables: the page numbers of each row; full_pages: how many of the first a row reads whole.
+    """
+    runs: list[SharedRun] = []
+    open_groups = [(tuple(range(len(tables))), 0)]
+    while open_groups:
+        rows, column = open_groups.pop()
+        groups: dict[int, list[int]] = {}
+        for row in rows:
+            if full_pages[row] > column:
+                groups.setdefault(tables[row][column], []).append(row)
+        for group in groups.values():
+            if len(group) > 1:
+                end = min(full_pages[row] for row in group)
+                for row in group[1:]:
+                    end = _agreement(tables[group[0]], tables[row], column, end)
+                runs.append(SharedRun(first_page=column, num_pages=end - column, rows=tuple(group)))
+                open_groups.append((tuple(group), end))
+    return runs
 
 
 def plan_tree(
-    runs: Sequence[TreeRun],
+    tables: Sequence[Sequence[int]],
+    full_pages: Sequence[int],
     *,
-    num_rows: int,
     page_tokens: int,
-    device: torch.device | str = "cpu",
-    rows_per_item: int = ROWS_PER_ITEM,
+    rows_per_item: int,
     tokens_per_item: int = TOKENS_PER_ITEM,
-) -> TreePlan:
-    """Cut `runs` into items of at most `rows_per_item` rows and `tokens_per_item` tokens.
+    max_items: int = MAX_ITEMS,
+) -> PlannedTree:
+    """Cut what rows share into items of at most `rows_per_item` rows and, if `max_items` allow, `tokens_per_item` tokens.
 
-    A row sees the runs that name it, in the order given. Runs without tokens or rows are dropped. Raises ValueError
-    for a run with too few pages or a row outside `num_rows`.
+    `tables` and `full_pages` as for `shared_runs`. Runs that do not fit `max_items` are left to the rows themselves.
     """
-    pages: list[int] = []
-    rows: list[int] = []
-    items: list[_Item] = []
-    partials_of: list[list[int]] = [[] for _ in range(num_rows)]
-    num_partials = 0
+    runs = shared_runs(tables, full_pages)
+    pages_per_item = max(1, tokens_per_item // page_tokens)
+    longest = max((run.num_pages for run in runs), default=0)
+    while _num_items(runs, rows_per_item, pages_per_item) > max_items and pages_per_item < longest:
+        pages_per_item *= 2
+    items: list[TreeItem] = []
+    first_pages, pages_saved = [0] * len(tables), 0
     for run in runs:
-        _check(run, num_rows, page_tokens)
-        first_page = len(pages)
-        pages += run.pages
-        for row_start in range(0, len(run.rows), rows_per_item):
-            block = list(run.rows[row_start : row_start + rows_per_item])
-            first_row = len(rows)
-            rows += block
-            for token in range(0, run.num_tokens, tokens_per_item):
-                items.append(
-                    _Item(
-                        first_page=first_page,
-                        first_token=run.first_offset + token,
-                        token_count=min(tokens_per_item, run.num_tokens - token),
-                        first_row=first_row,
-                        row_count=len(block),
-                        first_partial=num_partials,
-                    )
-                )
-                for index, row in enumerate(block):
-                    partials_of[row].append(num_partials + index)
-                num_partials += len(block)
-    tokens_read = sum(item.token_count for item in items)
-    items.sort(key=lambda item: -item.token_count * item.row_count)  # long ones first: the tail balances
-    items += [_padding(num_partials)] * (bucket(len(items), _SMALLEST_BUCKET) - len(items))
-    starts = [0]
-    for partials in partials_of:
-        starts.append(starts[-1] + len(partials))
-
-    def tensor(values: Sequence[int]) -> Tensor:
-        return torch.tensor(values or [0], dtype=torch.int32, device=device)
-
-    return TreePlan(
-        pages=tensor(pages),
-        rows=tensor(rows),
-        first_pages=tensor([item.first_page for item in items]),
-        first_tokens=tensor([item.first_token for item in items]),
-        token_counts=tensor([item.token_count for item in items]),
-        first_rows=tensor([item.first_row for item in items]),
-        row_counts=tensor([item.row_count for item in items]),
-        first_partials=tensor([item.first_partial for item in items]),
-        merge_starts=tensor(starts),
-        merge_partials=tensor([partial for partials in partials_of for partial in partials]),
-        num_partials=num_partials,
+        if run.first_page != first_pages[run.rows[0]]:
+            continue  # what leads to it was left out
+        blocks = [run.rows[at : at + rows_per_item] for at in range(0, len(run.rows), rows_per_item)]
+        pieces = range(run.first_page, run.first_page + run.num_pages, pages_per_item)
+        if len(items) + len(blocks) * len(pieces) > max_items:
+            continue
+        end = run.first_page + run.num_pages
+        items += [
+            TreeItem(first_page=first, num_pages=min(pages_per_item, end - first), rows=block)
+            for first in pieces
+            for block in blocks
+        ]
+        for row in run.rows:
+            first_pages[row] = end
+        pages_saved += (len(run.rows) - len(blocks)) * run.num_pages
+    return PlannedTree(
+        items=tuple(items),
         rows_per_item=rows_per_item,
-        page_tokens=page_tokens,
-        tokens_read=tokens_read,
-        tokens_read_flat=sum(run.num_tokens * len(run.rows) for run in runs),
+        first_pages=tuple(first_pages),
+        pages_saved=pages_saved,
     )
 
 
-def _check(run: TreeRun, num_rows: int, page_tokens: int) -> None:
-    if run.first_offset + run.num_tokens > len(run.pages) * page_tokens:
-        raise ValueError(
-            f"plan_tree: {run.num_tokens} tokens from offset {run.first_offset} do not fit {len(run.pages)} pages of "
-            f"{page_tokens}: name every page of the run"
-        )
-    if any(not 0 <= row < num_rows for row in run.rows):
-        raise ValueError(f"plan_tree: a run names rows {list(run.rows)}, but the batch has {num_rows}")
+def _num_items(runs: Sequence[SharedRun], rows_per_item: int, pages_per_item: int) -> int:
+    return sum(-(-len(run.rows) // rows_per_item) * -(-run.num_pages // pages_per_item) for run in runs)
 
 
-def _padding(num_partials: int) -> _Item:
-    return _Item(
-        first_page=0, first_token=0, token_count=0, first_row=0, row_count=0, first_partial=num_partials
-    )
+def _agreement(one: Sequence[int], other: Sequence[int], start: int, end: int) -> int:
+    """Up to which column, `end` at most, the tables are alike; they are at `start`."""
+    if one[start:end] == other[start:end]:
+        return end
+    alike, apart = start + 1, end
+    while apart - alike > 1:
+        middle = (alike + apart) // 2
+        if one[alike:middle] == other[alike:middle]:
+            alike = middle
+        else:
+            apart = middle
+    return alike

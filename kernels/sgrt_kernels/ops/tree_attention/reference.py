@@ -1,4 +1,4 @@
-"""Attention over a tree in plain torch: item by item, then row by row."""
+"""Decode over a tree in plain torch: each row's keys and values put together from its items and the rest of its context."""
 
 from __future__ import annotations
 
@@ -10,41 +10,61 @@ from sgrt_kernels.ops.tree_attention.plan import TreePlan
 
 
 def tree_attention(
-    query: Tensor, layer: PagedLayer, plan: TreePlan, *, scale: float, soft_cap: float | None = None
+    query: Tensor,
+    layer: PagedLayer,
+    tree: TreePlan,
+    context_lengths: Tensor,
+    page_table: Tensor,
+    own_pages: Tensor | None = None,
+    *,
+    scale: float,
+    soft_cap: float | None = None,
 ) -> Tensor:
-    """Attention of one query token per row over the pages of `plan`; see the op."""
-    rows, heads, head_dim = query.shape
+    """Attention of decoding rows, the leading pages that they share read once; see the op."""
+    out = torch.empty_like(query)
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
-    q = query.to(dtype) * scale
-    partial = q.new_zeros(plan.num_partials, heads, head_dim)
-    lse = q.new_full((plan.num_partials, heads), float("-inf"))
-    for item in range(plan.num_items):
-        count, first = int(plan.row_counts[item]), int(plan.first_partials[item])
-        if int(plan.token_counts[item]) == 0 or count == 0:
-            continue
-        first_row = int(plan.first_rows[item])
-        keys, values = _item_tokens(layer, plan, item, dtype)
-        of_rows = q[plan.rows[first_row : first_row + count].to(torch.int64)]
-        scores = torch.einsum("rhd,nhd->rhn", of_rows, keys.repeat_interleave(heads // keys.shape[1], 1))
+    group = query.shape[1] // layer.keys.shape[2]
+    for row in range(len(query)):
+        own = None if own_pages is None else int(own_pages[row, 0])
+        pages = _shared_pages(tree, row, page_table) + _rest(tree, row, context_lengths, page_table, layer)
+        keys, values = (
+            tokens.to(dtype).repeat_interleave(group, 1)
+            for tokens in _tokens(layer, pages, int(context_lengths[row]), own)
+        )
+        scores = torch.einsum("hd,nhd->hn", query[row].to(dtype) * scale, keys)
         if soft_cap is not None:
             scores = soft_cap * torch.tanh(scores / soft_cap)
-        lse[first : first + count] = scores.logsumexp(-1)
-        expanded = values.repeat_interleave(heads // values.shape[1], 1)
-        partial[first : first + count] = torch.einsum("rhn,nhd->rhd", scores.softmax(-1), expanded)
-    out = torch.zeros_like(q)
-    for row in range(rows):
-        mine = plan.merge_partials[int(plan.merge_starts[row]) : int(plan.merge_starts[row + 1])].to(
-            torch.int64
-        )
-        if mine.numel():
-            out[row] = torch.einsum("ph,phd->hd", lse[mine].softmax(0), partial[mine])
-    return out.to(query.dtype)
+        out[row] = torch.einsum("hn,nhd->hd", scores.softmax(-1), values).to(query.dtype)
+    return out
 
 
-def _item_tokens(layer: PagedLayer, plan: TreePlan, item: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    tokens = int(plan.first_tokens[item]) + torch.arange(
-        int(plan.token_counts[item]), device=layer.keys.device
-    )
-    pages = plan.pages[int(plan.first_pages[item]) + tokens // plan.page_tokens].to(torch.int64)
-    inside = tokens % plan.page_tokens
-    return layer.keys[pages, inside].to(dtype), layer.values[pages, inside].to(dtype)
+def _shared_pages(tree: TreePlan, row: int, page_table: Tensor) -> list[int]:
+    """What the items give to a row, in the order of its partials."""
+    pages: list[int] = []
+    for partial in tree.merge_partials[
+        int(tree.merge_starts[row]) : int(tree.merge_starts[row + 1])
+    ].tolist():
+        first, count, _ = tree.items[partial // tree.rows_per_item].tolist()
+        pages += page_table[int(tree.rows[partial // tree.rows_per_item, 0]), first : first + count].tolist()
+    return pages
+
+
+def _rest(
+    tree: TreePlan, row: int, context_lengths: Tensor, page_table: Tensor, layer: PagedLayer
+) -> list[int]:
+    last = (int(context_lengths[row]) - 1) // layer.page_tokens
+    pages: list[int] = page_table[row, int(tree.first_pages[row]) : last + 1].tolist()
+    return pages
+
+
+def _tokens(layer: PagedLayer, pages: list[int], count: int, own: int | None) -> tuple[Tensor, Tensor]:
+    """Keys and values of the first `count` tokens of `pages`, [tokens, kv_heads, head_dim]; the page `own` is exact."""
+    ids = torch.tensor(pages, dtype=torch.int64, device=layer.keys.device)
+    if layer.sealed is None:
+        keys, values = layer.keys[ids], layer.values[ids]
+    else:
+        assert own is not None, "sealed pages come with the exact pages that rows lie in"
+        earlier = ids[:-1]
+        keys = torch.cat([layer.sealed.dequantized_keys(earlier), layer.keys[own : own + 1].float()])
+        values = torch.cat([layer.sealed.dequantized_values(earlier), layer.values[own : own + 1].float()])
+    return keys.flatten(0, 1)[:count], values.flatten(0, 1)[:count]
