@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "machine.hpp"
+#include "walk.hpp"
 
 namespace sgrt {
 namespace {

@@ -55,7 +55,7 @@ void Machine::ensure_end_index(Split& parts) {
             const int32_t at = trie.root_child[byte], end = trie.skip[size_t(at)];
             for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(end)]; i++)
                 index[size_t(trie.tokens[size_t(i)])] = 0;
-            walk.subtree(trie, at, end, INT64_MAX, note);
+            walk.subtree(trie, byte, note);
         }
     } else {
         index.assign(size_t(vocabulary.size), 0);

@@ -92,6 +92,8 @@ using Threads = std::vector<Thread>;
 struct Split {
     Id head = 0;                        // what was walked: the head itself, or an equal one for these tokens
     std::vector<uint32_t> row;
+    std::vector<int32_t> few;           // in place of a row, sorted, where they are few (inside.cc)
+    bool has_nullable_end = false;      // of those
     std::vector<Id> ends;               // distinct states after inside tokens, but for those in `outer`
     bool has_all_ends = true;           // else they are found when a budget asks
     std::vector<std::pair<int32_t, Id>> outer;  // tokens beyond the first part of the head, or
@@ -120,6 +122,7 @@ struct NodeMask {
     // The tokens that end no capture: a row, which may be that of a split, and more tokens beside it.
     const std::vector<uint32_t>* base = nullptr;    // null: empty
     std::vector<uint32_t> own;
+    const std::vector<int32_t>* few = nullptr;      // of a split, and sorted; null: none
     std::vector<int32_t> more;
     std::vector<int32_t> single, multiple, tight;   // see automaton/walk.py
     std::vector<DensePart> dense;
@@ -134,7 +137,8 @@ struct NodeMask {
 
     bool has(int32_t token) const {
         const size_t word = size_t(token) >> 5;
-        return (base && (*base)[word] >> (token & 31) & 1) || std::binary_search(more.begin(), more.end(), token);
+        return (base && (*base)[word] >> (token & 31) & 1) || std::binary_search(more.begin(), more.end(), token) ||
+               (few && std::binary_search(few->begin(), few->end(), token));
     }
     void allow(int32_t token);
     void allow_all(const std::vector<uint32_t>& row);
@@ -142,6 +146,8 @@ struct NodeMask {
     void finish(size_t words);
     void write(uint32_t* out, size_t words, bool is_first, bool with_single) const;     // over `out`, or into it
 };
+
+struct WalkSpace;
 
 class Machine {
 public:
@@ -237,6 +243,9 @@ public:
     void ensure_costs(Id id, NodeMask& mask);
     void clear_masks();
 
+    std::unique_ptr<WalkSpace> take_space();
+    void return_space(std::unique_ptr<WalkSpace> space);
+
     void tick();
     void takes(size_t bytes);
     void visited(int64_t trie_nodes);
@@ -303,9 +312,26 @@ private:
     bool is_small(const std::vector<Id>& run);
     int64_t count_words(Id id, int depth, std::unordered_set<Id>& open);
 
+    struct Inside {
+        bool is_met = false, is_refused = false;
+        std::unique_ptr<Split> split;
+    };
+    struct HashOfBits {
+        size_t operator()(const Bits& bits) const {
+            uint64_t hash = 0;
+            for (uint64_t word : bits.word) hash = (hash ^ word) * 0x9E3779B97F4A7C15ull ^ hash >> 29;
+            return size_t(hash ^ hash >> 32);
+        }
+    };
+    int32_t following_number(const Bits& following);
+    uint64_t split_key(Id head, const Bits& following);
+    const Split* inside(Id head, const Bits& following);
+    bool split_few(Split& out, const Bits& following);
+    bool is_loose_inside(const Split& parts, Id tail);
+
     struct SplitWalk;
     Split& split(Id head, const Bits& following);
-    bool is_split_known(Id head, const Bits& following) const;
+    bool is_split_known(Id head, const Bits& following) { return splits_.count(split_key(head, following)) > 0; }
     void split_plainly(Split& out, const Bits& following);
     bool split_from_base(Split& out, const Bits& following);
     bool split_by_slices(Split& out, const Bits& following);
@@ -348,7 +374,9 @@ private:
     std::unordered_map<Id, std::unique_ptr<Stripped>> stripped_;
     std::deque<Completion> completions_;
     std::deque<std::vector<int32_t>> special_lists_;
-    std::unordered_map<std::string, std::unique_ptr<Split>> splits_;
+    std::unordered_map<Bits, int32_t, HashOfBits> followings_;
+    std::unordered_map<uint64_t, Inside> insides_;
+    std::unordered_map<uint64_t, std::unique_ptr<Split>> splits_;
     std::unordered_map<std::string, const Trie*> residual_numbers_;
     std::vector<std::unique_ptr<Trie>> residuals_;
     std::unordered_map<Id, Id> capped_;
@@ -365,6 +393,7 @@ private:
     const Bits& loops(Id id);
     bool stays_below(Id id, int32_t at);
     std::vector<std::unique_ptr<NodeMask>> masks_;
+    std::vector<std::unique_ptr<WalkSpace>> spaces_;
     std::vector<Id> stacks_[5];
     std::vector<Id> missing_[5];
     size_t mask_bytes_ = 0;

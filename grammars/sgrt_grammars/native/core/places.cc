@@ -7,7 +7,7 @@
 namespace sgrt {
 namespace {
 
-constexpr size_t MANY_PLACES = 6;       // for which it pays to know the bytes that may follow
+constexpr int32_t FEW_EDGES = 2;        // for which it does not pay to know the bytes that may follow
 constexpr size_t MAX_PLACES = 32;       // beyond, alternatives become one node, whose derivatives are remembered
 
 uint8_t merged(uint8_t before, uint8_t more) {
@@ -29,14 +29,14 @@ Id after_text(Machine& machine, Id head) {
 
 }  // namespace
 
-int32_t Tails::push(Id node, int32_t next) {
+int32_t Tails::push(Machine& machine, Id node, int32_t next) {
     const size_t mask = table_.size() - 1;
     size_t slot = (size_t(uint32_t(node)) * 0x9E3779B1u + size_t(uint32_t(next)) * 0x85EBCA77u) >> 7 & mask;
     for (; table_[slot] >= 0; slot = (slot + 1) & mask) {
         const Link& link = links_[size_t(table_[slot])];
         if (link.node == node && link.next == next) return table_[slot];
     }
-    const bool has_capture = machine_.node(node).has_capture || (next >= 0 && links_[size_t(next)].has_capture);
+    const bool has_capture = machine.node(node).has_capture || (next >= 0 && links_[size_t(next)].has_capture);
     links_.push_back({node, next, has_capture, next < 0 ? node : -1});
     const int32_t index = int32_t(links_.size()) - 1;
     table_[slot] = index;
@@ -44,23 +44,43 @@ int32_t Tails::push(Id node, int32_t next) {
         const std::vector<Link> old = std::move(links_);
         links_.clear();
         table_.assign(table_.size() * 4, -1);
-        for (const Link& link : old) links_[size_t(push(link.node, link.next))] = link;
+        for (const Link& link : old) links_[size_t(push(machine, link.node, link.next))] = link;
     }
     return index;
 }
 
-Id Tails::whole(int32_t index) {
+Id Tails::whole(Machine& machine, int32_t index) {
     if (links_[size_t(index)].whole < 0) {
-        const Id rest = whole(links_[size_t(index)].next);
-        links_[size_t(index)].whole = machine_.concatenation(links_[size_t(index)].node, rest);
+        const Id rest = whole(machine, links_[size_t(index)].next);
+        links_[size_t(index)].whole = machine.concatenation(links_[size_t(index)].node, rest);
     }
     return links_[size_t(index)].whole;
 }
 
+void Tails::clear() {
+    links_.clear();
+    table_.assign(FIRST_SLOTS, -1);
+}
+
+std::unique_ptr<WalkSpace> Machine::take_space() {
+    if (spaces_.empty()) return std::make_unique<WalkSpace>();
+    std::unique_ptr<WalkSpace> space = std::move(spaces_.back());
+    spaces_.pop_back();
+    return space;
+}
+
+void Machine::return_space(std::unique_ptr<WalkSpace> space) { spaces_.push_back(std::move(space)); }
+
 void Walk::prepare(Id from, const Trie& trie) {
-    start.assign(size_t(trie.max_depth) + 2, 0);
+    const size_t depths = size_t(trie.max_depth) + 2;
+    if (start.size() < depths) {
+        start.resize(depths);
+        space->members.resize(depths);
+        space->open.resize(depths);
+    }
+    tails.clear();
     pool.clear();
-    summed.clear();
+    start[0] = 0;
     while (machine.node(from).kind == DEFERRED) from = machine.unfold(from);
     add(from, -1, 0, 0);
     start[1] = pool.size();
@@ -75,7 +95,7 @@ Id Walk::head_of(const Place& place) const {
 
 Id Walk::whole(const Place& place) {
     const Id head = head_of(place);
-    return place.tail < 0 ? head : machine.concatenation(head, tails.whole(place.tail));
+    return place.tail < 0 ? head : machine.concatenation(head, tails.whole(machine, place.tail));
 }
 
 Id Walk::whole(Places places) {
@@ -89,9 +109,14 @@ Tightness Walk::tightness(const Place& place) {
     const bool is_regular = machine.node(place.head).regular;
     if (place.tail < 0) return is_regular ? LOOSE : machine.tightness(place.head);
     if (!is_regular) return machine.tightness(whole(place));
-    if (tails[place.tail].has_capture) return machine.tightness(head_of(place), tails.whole(place.tail));
+    if (tails[place.tail].has_capture) return machine.tightness(head_of(place), tails.whole(machine, place.tail));
     if (place.offset >= 0 || !machine.is_nullable(place.head)) return LOOSE;
-    return machine.tightness(tails.whole(place.tail));
+    Tightness most = LOOSE;     // of what may come next: without a capture in sight, whatever one of them says
+    for (int32_t tail = place.tail; tail >= 0 && most != TIGHT; tail = tails[tail].next) {
+        most = std::max(most, machine.tightness(tails[tail].node));
+        if (!machine.is_nullable(tails[tail].node)) break;
+    }
+    return most;
 }
 
 Bits Walk::first_of(const Place& place) const {
@@ -109,33 +134,36 @@ Bits Walk::first_of(const Place& place) const {
     return all;
 }
 
-// The bytes that may follow the places of a depth.
-const Bits& Walk::members_at(size_t depth) {
-    if (summed.size() <= depth) {
-        summed.resize(start.size());
-        members.resize(start.size());
+// The edges below a trie node that the places of its depth may take; false if there are none.
+bool Walk::open(const Trie& trie, int32_t at, size_t depth) {
+    WalkSpace::Edges& edges = space->open[depth];
+    edges = {trie.edge_start[size_t(at)], trie.edge_start[size_t(at) + 1]};
+    if (edges.next == edges.end) return false;
+    const Places places = at_depth(depth);
+    Bits& members = space->members[depth];
+    if (edges.end - edges.next <= FEW_EDGES) {
+        members = Bits::all();
+        return true;
     }
-    if (!summed[depth]) {
-        Bits all;
-        for (const Place& place : at_depth(depth)) all = all | first_of(place);
-        members[depth] = all;
-        summed[depth] = true;
-    }
-    return members[depth];
+    members = Bits();
+    for (const Place& place : places) members = members | first_of(place);
+    if (members.count() != 1) return true;
+    edges.next = trie.find_edge(edges.next, edges.end, uint8_t(members.lowest()));
+    if (edges.next < 0) return false;
+    edges.end = edges.next + 1;
+    return true;
 }
 
 // The places after `byte` become those of `depth`; false if there are none.
 bool Walk::follow(size_t depth, uint8_t byte) {
     const size_t first = start[depth - 1], begin = start[depth];
     pool.resize(begin);
-    if (begin - first > MANY_PLACES && !members_at(depth - 1).test(byte)) return false;
     for (size_t i = first; i < begin; i++) {
         const Place from = pool[i];
         step(from, byte, begin);
     }
     if (pool.size() - begin > MAX_PLACES) join(begin);
     start[depth + 1] = pool.size();
-    if (depth < summed.size()) summed[depth] = false;
     return pool.size() > begin;
 }
 
@@ -189,7 +217,7 @@ void Walk::step_node(Id id, int32_t tail, uint8_t flags, uint8_t byte, size_t be
         return;
     }
     if (tail >= 0 && ways_of(id) > 1) {     // passing it acts on registers, before what follows
-        id = machine.concatenation(id, tails.whole(tail));
+        id = machine.concatenation(id, tails.whole(machine, tail));
         tail = -1;
     }
     const bool is_passed = tail >= 0 && ways_of(id) == 1;
@@ -197,7 +225,7 @@ void Walk::step_node(Id id, int32_t tail, uint8_t flags, uint8_t byte, size_t be
     if (!machine.first(id).test(byte)) {
         if (is_passed) step_beyond();
     } else if (n.kind == CONCATENATION && ways_of(n.a) <= 1) {
-        if (machine.is_alive(id)) step_node(n.a, tails.push(n.b, tail), flags, byte, begin);
+        if (machine.is_alive(id)) step_node(n.a, tails.push(machine, n.b, tail), flags, byte, begin);
     } else if (n.kind == DEFERRED) {
         const bool is_choice = machine.is_key_choice(n);
         step_node(is_choice ? machine.key_option(id, byte) : machine.unfold(id), tail, flags, byte, begin);
@@ -244,7 +272,7 @@ void Walk::add(Id id, int32_t tail, uint8_t flags, size_t begin) {
     } else if (n.kind == GUARDED) {
         add(n.a, tail, merged(flags, machine.strip(id).flags), begin);
     } else if (n.kind == CONCATENATION && machine.node(n.a).regular) {
-        add(n.a, tails.push(n.b, tail), flags, begin);
+        add(n.a, tails.push(machine, n.b, tail), flags, begin);
     } else {
         put({id, tail, -1, flags}, begin);
     }

@@ -1,11 +1,10 @@
 // Threads advanced symbol by symbol under their registers; automaton/simulation.py.
 #include <algorithm>
 
-#include "machine.hpp"
+#include "walk.hpp"
 
 namespace sgrt {
 
-enum { FLAG_SINGLE = 1, FLAG_MULTIPLE = 2, FLAG_BEGAN = 4, FLAG_OTHER = 8 };
 
 static uint8_t after_actions(uint8_t flags, const Actions& actions) {
     for (uint8_t action : actions) {

@@ -14,19 +14,10 @@ constexpr int64_t MAX_DIFFERENCE = 20000;
 constexpr int MAX_BASES = 4;
 constexpr int FEW_BYTES = 16;
 
-std::string split_key(Id head, const Bits& following) {
-    std::string key(reinterpret_cast<const char*>(&head), sizeof head);
-    return key.append(reinterpret_cast<const char*>(following.word), sizeof following.word);
-}
-
 }  // namespace
 
-bool Machine::is_split_known(Id head, const Bits& following) const {
-    return splits_.count(split_key(head, following)) > 0;
-}
-
 Split& Machine::split(Id head, const Bits& following) {
-    const std::string key = split_key(head, following);
+    const uint64_t key = split_key(head, following);
     auto found = splits_.find(key);
     if (found != splits_.end()) return *found->second;
     const Id equal = capped(head);

@@ -40,7 +40,31 @@ Trie::Trie(const Vocabulary& vocabulary, std::vector<int32_t> ordered, bool is_s
     tokens = std::move(ordered);
     std::fill_n(root_child, 256, -1);
     for (int32_t at = 0; at < size; at = skip[at]) root_child[byte[at]] = at;
-    if (!is_summed) return;
+    add_edges();
+    if (is_summed) add_sums();
+}
+
+void Trie::add_edges() {
+    edge_start.assign(size_t(size) + 2, 0);
+    std::vector<int32_t> parent(size_t(max_depth) + 1, size);     // by depth, on the path
+    for (int32_t at = 0; at < size; at++) {
+        parent[size_t(depth[at])] = at;
+        edge_start[size_t(parent[size_t(depth[at]) - 1]) + 1]++;
+    }
+    for (size_t i = 1; i < edge_start.size(); i++) edge_start[i] += edge_start[i - 1];
+    edge_child.resize(size_t(size));
+    edge_byte.resize(size_t(size));
+    std::vector<int32_t> next(edge_start.begin(), edge_start.end() - 1);
+    for (int32_t at = 0; at < size; at++) {
+        parent[size_t(depth[at])] = at;
+        const int32_t edge = next[size_t(parent[size_t(depth[at]) - 1])]++;
+        edge_child[size_t(edge)] = at;
+        edge_byte[size_t(edge)] = byte[at];
+    }
+}
+
+// What is below each node.
+void Trie::add_sums() {
     below.resize(size_t(size));
     height.resize(size_t(size));
     std::vector<Bits> open_below(size_t(max_depth) + 2);     // by depth: of the siblings behind

@@ -80,6 +80,8 @@ void NodeMask::write(uint32_t* out, size_t words, bool is_first, bool with_singl
         memset(out, 0, words * 4);
     }
     for (int32_t token : more) out[token >> 5] |= 1u << (token & 31);
+    if (few)
+        for (int32_t token : *few) out[token >> 5] |= 1u << (token & 31);
     if (with_single)
         for (int32_t token : single) out[token >> 5] |= 1u << (token & 31);
 }
@@ -112,9 +114,13 @@ void Machine::compute_mask(Id id, NodeMask& mask) {
     const bool is_known_dense = first(id).count() > MANY_BYTES ||
                                 ((is_pair || n.regular) && is_split_known(head, first(is_pair ? n.b : EMPTY_ID)));
     if (!is_known_dense) {
+        const Split* parts = is_pair && node(head).only_symbol < 0 ? inside(head, first(n.b)) : nullptr;
+        if (parts && !is_loose_inside(*parts, n.b)) parts = nullptr;
+        if (parts) mask.few = &parts->few;
+        const Trie& walked = parts ? *parts->residual : trie;
         Walk walk(*this);
-        is_done = walk.run(id, trie, DENSE, [&](int32_t at, Places places) {
-            sort_in(walk, trie, at, places, mask);
+        is_done = walk.run(id, walked, DENSE, [&](int32_t at, Places places) {
+            sort_in(walk, walked, at, places, mask);
         });
     }
     if (!is_done) {
@@ -221,6 +227,7 @@ void Machine::clear_masks() {
     for (auto& mask : masks_) node(mask->id).mask = nullptr;
     masks_.clear();
     splits_.clear();
+    insides_.clear();
     slices_.clear();
     mask_bytes_ = 0;
 }

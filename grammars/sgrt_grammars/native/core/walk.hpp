@@ -34,57 +34,59 @@ public:
         Id whole;           // both joined, -1: not made yet
     };
 
-    explicit Tails(Machine& machine) : machine_(machine) { table_.assign(256, -1); }
-
     const Link& operator[](int32_t index) const { return links_[size_t(index)]; }
-    int32_t push(Id node, int32_t next);
-    Id whole(int32_t index);
+    int32_t push(Machine& machine, Id node, int32_t next);
+    Id whole(Machine& machine, int32_t index);
+    void clear();
 
 private:
-    Machine& machine_;
+    static constexpr size_t FIRST_SLOTS = 64;
+
     std::vector<Link> links_;
     std::vector<int32_t> table_;
+};
+
+// What a walk works with, kept from one to the next.
+struct WalkSpace {
+    struct Edges {
+        int32_t next, end;
+    };
+
+    Tails tails;
+    std::vector<Place> pool;        // the places of every depth on the path, one depth after the other
+    std::vector<size_t> start;      // where each depth begins
+    std::vector<Bits> members;      // the bytes that may follow the places of a depth, where it pays to know them
+    std::vector<Edges> open;        // of each depth those not tried yet
 };
 
 // Calls sink(trie node, places) for every trie node that spells tokens and is allowed. Guards count as passed.
 // Heads move without their tails and alternatives side by side, so a walk makes no nodes but those of regular heads.
 struct Walk {
     Machine& machine;
-    Tails tails;
-    std::vector<Place> pool;        // the places of every depth on the path, one depth after the other
-    std::vector<size_t> start;      // where each depth begins
-    std::vector<Bits> members;      // the bytes that may follow the places of a depth, where there are many
-    std::vector<uint8_t> summed;    // whether they are known
+    std::unique_ptr<WalkSpace> space;
+    Tails& tails;
+    std::vector<Place>& pool;
+    std::vector<size_t>& start;
     int64_t visited = 0;
 
-    explicit Walk(Machine& machine) : machine(machine), tails(machine) {}
+    explicit Walk(Machine& machine)
+        : machine(machine), space(machine.take_space()), tails(space->tails), pool(space->pool), start(space->start) {}
+    ~Walk() { machine.return_space(std::move(space)); }
 
-    // False if more than `limit` trie nodes were visited.
+    // False if more than `limit` trie nodes were entered.
     template <class Sink> bool run(Id from, const Trie& trie, int64_t limit, Sink sink) {
         prepare(from, trie);
-        Bits all;
-        for (const Place& place : at_depth(0)) all = all | first_of(place);
-        for (int w = 0; w < 4; w++)
-            for (uint64_t left = all.word[w]; left; left &= left - 1) {
-                const int32_t at = trie.root_child[w * 64 + __builtin_ctzll(left)];
-                if (at >= 0 && !subtree(trie, at, trie.skip[size_t(at)], limit, sink)) return false;
-            }
+        if (!below(trie, trie.size, 0, limit, sink)) return false;
         machine.visited(visited);
         return true;
     }
 
-    template <class Sink> bool subtree(const Trie& trie, int32_t at, int32_t end, int64_t limit, Sink sink) {
-        while (at < end) {
-            const size_t depth = size_t(trie.depth[size_t(at)]);
-            if (++visited > limit) return false;
-            if (!follow(depth, trie.byte[size_t(at)])) {
-                at = trie.skip[size_t(at)];
-                continue;
-            }
-            if (trie.token_start[size_t(at)] < trie.token_start[size_t(at) + 1]) sink(at, at_depth(depth));
-            at++;
-        }
-        return true;
+    // Of the nodes below the root those that begin with `byte`.
+    template <class Sink> void subtree(const Trie& trie, uint8_t byte, Sink sink) {
+        const int32_t at = trie.root_child[byte];
+        if (at < 0 || !follow(1, byte)) return;
+        if (trie.has_tokens(at)) sink(at, at_depth(1));
+        below(trie, at, 1, INT64_MAX, sink);
     }
 
     Places at_depth(size_t depth) const { return {pool.data() + start[depth], start[depth + 1] - start[depth]}; }
@@ -97,8 +99,8 @@ struct Walk {
 private:
     Id head_of(const Place& place) const;
     Bits first_of(const Place& place) const;
-    const Bits& members_at(size_t depth);
     bool follow(size_t depth, uint8_t byte);
+    bool open(const Trie& trie, int32_t at, size_t depth);
     void join(size_t begin);
     void step(const Place& from, uint8_t byte, size_t begin);
     void step_text(Place place, uint8_t byte, size_t begin);
@@ -107,6 +109,27 @@ private:
     void enter(Id target, int32_t tail, uint8_t flags, size_t begin);
     void add(Id id, int32_t tail, uint8_t flags, size_t begin);
     void put(const Place& place, size_t begin);
+
+    template <class Sink> bool below(const Trie& trie, int32_t top, const size_t base, int64_t limit, Sink& sink) {
+        size_t depth = base;
+        if (!open(trie, top, depth)) return true;
+        for (;;) {
+            WalkSpace::Edges& edges = space->open[depth];
+            if (edges.next == edges.end) {
+                if (depth == base) return true;
+                depth--;
+                continue;
+            }
+            const int32_t edge = edges.next++;
+            const uint8_t byte = trie.edge_byte[size_t(edge)];
+            if (!space->members[depth].test(byte)) continue;
+            if (++visited > limit) return false;
+            if (!follow(depth + 1, byte)) continue;
+            const int32_t at = trie.edge_child[size_t(edge)];
+            if (trie.has_tokens(at)) sink(at, at_depth(depth + 1));
+            if (open(trie, at, depth + 1)) depth++;
+        }
+    }
 };
 
 inline bool has_bit(const std::vector<uint32_t>& row, int32_t token) { return row[size_t(token) >> 5] >> (token & 31) & 1; }

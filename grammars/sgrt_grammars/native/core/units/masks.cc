@@ -1,6 +1,7 @@
 // The other unit; see states.cc.
 #include "../places.cc"
 #include "../split.cc"
+#include "../inside.cc"
 #include "../bounds.cc"
 #include "../walk.cc"
 #include "../budget.cc"
