@@ -90,6 +90,46 @@ class Deferred:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SchemaText:
+    """A JSON Schema as it stands, for an automaton that writes its plain values by itself.
+
+    Equal `key`s have equal values. `spelling` is what the values of all such texts have in common, and `value` writes
+    the value of a subschema that is not plain.
+    """
+
+    key: Hashable
+    text: bytes
+    has_hidden_siblings: bool
+    spelling: SchemaSpelling
+    value: Callable[[str], Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaSpelling:
+    """How the values of schemas are written. `keywords` are those that say something about a value."""
+
+    any_value: Expression
+    number: Expression
+    integer: Expression
+    string: Expression
+    character: Expression
+    key_text: Expression
+    space: Expression
+    colon: Expression
+    comma: Expression
+    has_fixed_order: bool
+    keywords: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SchemaValue(Deferred):
+    """The value of the subschema of `source` at a JSON pointer."""
+
+    source: SchemaText
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SpecialToken:
     """One special token of the vocabulary, by id."""
 

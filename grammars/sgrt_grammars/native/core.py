@@ -17,6 +17,7 @@ from sgrt_grammars.limits import Limits
 from sgrt_grammars.mask import TokenMask, num_mask_words
 from sgrt_grammars.native.library import BUSY, NEEDS_UNFOLDING, Library
 from sgrt_grammars.native.program import Programs
+from sgrt_grammars.native.schemas import Schemas
 from sgrt_grammars.vocabulary import Vocabulary
 
 _ROOM = 4096
@@ -32,7 +33,6 @@ class NativeCore:
         self.lock: AbstractContextManager[object] = nullcontext()
         self._limits = limits
         self._deferred = DeferredTable()
-        self._programs = Programs(self._deferred)
         self._building = threading.RLock()
         data, offsets = _joined(vocabulary)
         ends = np.array(vocabulary.end_token_ids, np.int32)
@@ -50,6 +50,8 @@ class NativeCore:
             raise MemoryError("no memory for the grammar automaton")
         self.machine = machine
         self._free = weakref.finalize(self, library.functions["machine_free"], machine)
+        self._schemas = Schemas(library, machine, self._build)
+        self._programs = Programs(self._deferred, self._schemas)
 
     def call(self, function: Callable[..., int], *arguments: object, given: int = 0) -> int:
         """Call until no deferred expression is missing; codes become errors."""
@@ -62,11 +64,15 @@ class NativeCore:
             self.unfold()
 
     def unfold(self) -> None:
-        """Build the deferred expression that this thread's operation waits for."""
+        """Build the deferred expression, or the value of a schema, that this thread's operation waits for."""
         with self._building:
-            number = self.library.functions["detail"](0)
-            root = self._build(self._deferred.build(number))
-            self.library.functions["define"](self.machine, number, root)
+            number, schema = self.library.held["detail"](0), self.library.held["detail"](2)
+            if schema >= 0:
+                root = self._build(self._schemas.value(schema, self.library.message()))
+                self.library.functions["define_value"](self.machine, number, root)
+            else:
+                root = self._build(self._deferred.build(number))
+                self.library.functions["define"](self.machine, number, root)
 
     def root(self, expression: Expression) -> int:
         """Intern an expression."""

@@ -30,6 +30,9 @@ _SIGNATURES: dict[str, tuple[_Argument, ...]] = {
     "message": (),
     "build": (c_void_p, c_char_p, c_int64, c_void_p, c_int64),
     "define": (c_void_p, c_int32, c_int32),
+    "spelling": (c_void_p, c_void_p, c_char_p, c_int32),
+    "schema": (c_void_p, c_int32, c_char_p, c_int64, c_int32),
+    "define_value": (c_void_p, c_int32, c_int32),
     "is_alive": (c_void_p, c_int32),
     "start": (c_double,),
     "bytes": (c_void_p,),
@@ -53,7 +56,7 @@ _SIGNATURES: dict[str, tuple[_Argument, ...]] = {
     "clear_masks": (c_void_p,),
 }
 _POINTERS = frozenset({"machine", "cursor", "cursor_fork"})
-_NOTHING = frozenset({"machine_free", "cursor_free", "start", "clear_masks", "define"})
+_NOTHING = frozenset({"machine_free", "cursor_free", "start", "clear_masks", "define", "define_value"})
 
 
 class Library:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 from sgrt_grammars.constraint import JsonObject, JsonSchema, NumberSpelling, PropertyOrder, Whitespace
 from sgrt_grammars.errors import CompileLimitExceeded, UnsatisfiableConstraint, UnsupportedConstraint
-from sgrt_grammars.expression import Concatenation, Deferred, Expression, Literal
+from sgrt_grammars.expression import (
+    Concatenation,
+    Deferred,
+    Expression,
+    Literal,
+    SchemaSpelling,
+    SchemaText,
+    SchemaValue,
+)
 from sgrt_grammars.regex.language import NOTHING as NO_TEXT
 from sgrt_grammars.regex.spelling import alternation
 from sgrt_grammars.schema.any_order_text import AnyOrderText
@@ -20,11 +29,20 @@ from sgrt_grammars.schema.draft import Draft
 from sgrt_grammars.schema.evaluate import Evaluator
 from sgrt_grammars.schema.formula import ALWAYS, NEVER, At, Formula
 from sgrt_grammars.schema.free_keys import MAX_RULES, key_spaces
-from sgrt_grammars.schema.json_text import space, string
+from sgrt_grammars.schema.json_text import (
+    ANY_CHARACTER,
+    ANY_KEY_TEXT,
+    ANY_STRING,
+    colon,
+    comma,
+    space,
+    string,
+)
 from sgrt_grammars.schema.number_text import number
+from sgrt_grammars.schema.numbers import ALL_NUMBERS, INTEGERS
 from sgrt_grammars.schema.object_text import ObjectText
-from sgrt_grammars.schema.plain import is_plainly_satisfiable
-from sgrt_grammars.schema.plain_text import PlainText, is_subschema
+from sgrt_grammars.schema.plain import OPERATIVE, is_plainly_satisfiable
+from sgrt_grammars.schema.references import References
 from sgrt_grammars.schema.shape import Shape
 
 _ANY_DOCUMENT = b""
@@ -32,6 +50,7 @@ MAX_ANY_ORDER = 128
 """How many alternatives of objects one value may have where keys come in any order."""
 
 _FREE_OBJECT = '{"type":"object"}'
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def schema_expression(constraint: JsonSchema) -> Expression:
@@ -53,6 +72,7 @@ def schema_expression(constraint: JsonSchema) -> Expression:
         is_canonical=_has_canonical_numbers(constraint),
         is_whole=document.root.draft <= Draft.DRAFT_4,
     )
+    writer.note_source(constraint.text)
     return writer.document(root)
 
 
@@ -118,20 +138,24 @@ class _Writer:
     order: PropertyOrder
     is_canonical: bool
     is_whole: bool
-    _plain: PlainText | None = field(init=False)
+    _source: SchemaText | None = field(init=False, default=None)
+    _references: References = field(init=False)
     _values: dict[Formula, Expression] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._references = References(self.evaluator.document)
+
+    def note_source(self, text: str) -> None:
+        """Let the automaton read the text, and write what is plain in it by itself."""
         document = self.evaluator.document
-        if document.has_dynamic_references:  # what stands at a pointer depends on the way to it
-            self._plain = None
-            return
-        self._plain = PlainText(
-            document=document,
-            values=self,
-            order=self.order,
-            is_canonical=self.is_canonical,
-            is_whole=self.is_whole,
+        if document.has_dynamic_references or _LONE_SURROGATE.search(text):
+            return  # what stands at a pointer depends on the way to it, or is no text
+        self._source = SchemaText(
+            key=self._key(document.digest, ALWAYS),
+            text=text.encode(),
+            has_hidden_siblings=document.draft <= Draft.DRAFT_7,
+            spelling=_spelling(self.whitespace, self.order, self.is_canonical, self.is_whole),
+            value=self._at,
         )
 
     def document(self, root: Formula) -> Expression:
@@ -149,27 +173,33 @@ class _Writer:
         return known
 
     def _value(self, formula: Formula) -> Expression:
-        if self._plain is not None and is_subschema(formula):
-            formula = self._plain.target(formula)
-            scalar = self._plain.scalar(formula) if is_subschema(formula) else None
-            if scalar is not None:
-                return scalar
-        digest = _ANY_DOCUMENT if formula in (ALWAYS, NEVER) else self.evaluator.document.digest
-        key = Key((digest, self.whitespace, self.order, self.is_canonical, formula))
-        is_satisfiable = formula == ALWAYS or (
-            isinstance(formula, At) and is_plainly_satisfiable(self.evaluator.document, formula.pointer)
-        )
-        return Deferred(key, partial(self._build, formula, key), is_satisfiable)
+        document = self.evaluator.document
+        if not isinstance(formula, At) or formula.pointer.startswith("="):
+            key = self._key(_ANY_DOCUMENT if formula in (ALWAYS, NEVER) else document.digest, formula)
+            is_satisfiable = formula == ALWAYS or isinstance(formula, At)
+            return Deferred(key, partial(self._build, formula, key), is_satisfiable)
+        target = self._references.target(formula)
+        if not isinstance(target, At):
+            return self.value(target)
+        key = self._key(document.digest, target)
+        build = partial(self._build, target, key)
+        is_satisfiable = is_plainly_satisfiable(document, target.pointer)
+        if self._source is None:
+            return Deferred(key, build, is_satisfiable)
+        return SchemaValue(key, build, is_satisfiable, source=self._source, pointer=target.pointer)
+
+    def _key(self, digest: bytes, formula: Formula) -> Key:
+        return Key((digest, self.whitespace, self.order, self.is_canonical, formula))
 
     def shape(self, formula: Formula) -> Shape:
         """The shape of a formula."""
         return self.evaluator.shape(formula)
 
+    def _at(self, pointer: str) -> Expression:
+        """The value of a subschema, written now."""
+        return self._build(At(pointer), self._key(self.evaluator.document.digest, At(pointer)))
+
     def _build(self, formula: Formula, key: Hashable) -> Expression:
-        if self._plain is not None and is_subschema(formula):
-            structure = self._plain.structure(formula, key)
-            if structure is not None:
-                return structure
         try:
             return self.shape_text(self.shape(formula), key)
         except RecursionError as error:
@@ -199,3 +229,30 @@ class _Writer:
             writer = ObjectText if self.order is PropertyOrder.SCHEMA else AnyOrderText
             options.append(writer(shape=one, key=(key, index), values=self).expression())
         return alternation(options)
+
+
+@cache
+def _spelling(
+    whitespace: Whitespace, order: PropertyOrder, is_canonical: bool, is_whole: bool
+) -> SchemaSpelling:
+    """What the values of all documents have in common; any value is written by a document of its own."""
+    writer = _Writer(
+        evaluator=Evaluator(Document("true")),
+        whitespace=whitespace,
+        order=order,
+        is_canonical=is_canonical,
+        is_whole=is_whole,
+    )
+    return SchemaSpelling(
+        any_value=writer.value(ALWAYS),
+        number=number(ALL_NUMBERS, is_canonical=is_canonical, is_whole=is_whole),
+        integer=number(INTEGERS, is_canonical=is_canonical, is_whole=is_whole),
+        string=ANY_STRING,
+        character=ANY_CHARACTER,
+        key_text=ANY_KEY_TEXT,
+        space=space(whitespace),
+        colon=colon(whitespace),
+        comma=comma(whitespace),
+        has_fixed_order=order is PropertyOrder.SCHEMA,
+        keywords=tuple(sorted(OPERATIVE)),
+    )

@@ -1,13 +1,18 @@
-"""Plain subschemas are written straight from their keywords: the language is that of the general way."""
+"""Plain subschemas are written natively, straight from their keywords: the language is that of the general way."""
 
 from __future__ import annotations
 
 import json
+import random
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sgrt_grammars import (
     GrammarCompiler,
+    GrammarError,
     JsonSchema,
     Vocabulary,
     Whitespace,
@@ -17,6 +22,7 @@ from sgrt_grammars import (
 
 VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)] + [None], [256])
 COMPILER = GrammarCompiler(VOCABULARY)
+IN_PYTHON = GrammarCompiler(VOCABULARY, native=False)
 
 CASES: list[tuple[object, list[str]]] = [
     ({"type": "string"}, ['"a\\n"', "1"]),
@@ -48,6 +54,22 @@ CASES: list[tuple[object, list[str]]] = [
     ({"type": "object", "properties": {"a": False}}, ['{"a":1}', '{"b":1}']),
     ({"type": "object", "properties": {}, "required": ["b"]}, ['{"b":1}', "{}"]),
     ({"type": "object"}, ['{"a":1,"a":2}', "{}"]),
+    ({"properties": {"a": {}}, "minItems": 1}, ['{"a":1,"a":2}', "[]", "[1]", '"x"', "null", "1e5"]),
+    ({"type": ["object", "null"], "required": ['q"\\']}, ['{"q\\"\\\\":1}', "null", "{}"]),
+    (
+        {"type": "object", "properties": {"a": False, "é/~": True}, "required": ["z", "é/~"]},
+        ['{"é/~":1,"z":2,"a":0}'],
+    ),
+    ({"type": "object", "required": ["a"], "additionalProperties": False}, ["{}", '{"a":1}']),
+    ({"anyOf": [{"type": "string"}, {"type": "object", "properties": {"a": {}}}]}, ['"a"', '{"a":1}', "1"]),
+    ({"oneOf": [{"type": "integer"}, {"enum": ["a", True]}, {"type": "array"}]}, ["1", '"a"', "true", "[1]"]),
+    ({"oneOf": [{"type": "integer"}, {"type": "number", "minimum": 2}]}, ["1", "2", "2.5", "1.5"]),
+    ({"enum": ["a\u0001", '"/é', None, False, 3]}, ['"a\\u0001"', '"\\"/é"', "null", "false", "3"]),
+    ({"enum": ["a", None, [1]], "type": ["string", "null"]}, ['"a"', "null", "[1]"]),
+    ({"const": "x"}, ['"x"', '"y"']),
+    ({"type": "string", "minLength": 3, "maxLength": 2}, ['"abc"']),
+    ({"type": "array", "maxItems": 0}, ["[]", "[1]"]),
+    ({"type": "array", "items": [{"type": "null"}], "minItems": 1}, ["[]", "[null,1]"]),
     (
         {
             "type": "object",
@@ -107,3 +129,88 @@ def test_scalars_of_two_documents_are_one_state() -> None:
         return allowed_tokens(row)[0]
 
     assert row_after("one") == row_after("other") == ord('"')
+
+
+def test_of_a_keyword_written_twice_the_last_counts() -> None:
+    text = '{"type": "object", "properties": {"a": {"type": "string"}, "b": {}, "a": {"type": "null"}}}'
+    rows = [empty_mask(VOCABULARY.size) for _ in range(2)]
+    for compiler, row in zip((COMPILER, IN_PYTHON), rows, strict=True):
+        matcher = compiler.compile(JsonSchema(text=text)).matcher()
+        assert all(matcher.advance(byte) for byte in b'{"a":')
+        matcher.mask(row)
+    assert allowed_tokens(rows[0]) == allowed_tokens(rows[1]) == [ord("n")]
+
+
+SCALARS: list[Any] = [
+    {"type": "string"},
+    {"type": "integer"},
+    {"type": ["number", "boolean"]},
+    {"type": "string", "minLength": 1, "maxLength": 2},
+    {"type": "string", "pattern": "^a+$"},
+    {"type": "integer", "minimum": 3},
+    {"enum": ["a", "ab", "b", None, True]},
+    {"const": "a"},
+    {"$ref": "#/$defs/again"},
+    {"$ref": "#/$defs/missing~1from~0here"},
+    {"description": "anything"},
+    True,
+    False,
+]
+"""Subschemas of the document below."""
+
+
+def grown(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Lists, objects and choices of subschemas."""
+    names = st.sampled_from(["a", "ab", "b", 'q"', "é", "~/"])
+    objects = st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.sampled_from(["object", ["object", "null"]]),
+            "properties": st.dictionaries(names, inner, max_size=3),
+            "required": st.lists(names, max_size=2, unique=True),
+            "additionalProperties": inner,
+            "maxProperties": st.just(3),
+        },
+    )
+    arrays = st.fixed_dictionaries(
+        {"items": inner},
+        optional={
+            "type": st.sampled_from(["array", ["array", "string"]]),
+            "minItems": st.integers(0, 2),
+            "maxItems": st.integers(0, 3),
+            "uniqueItems": st.booleans(),
+        },
+    )
+    choices = st.builds(
+        lambda keyword, options: {keyword: options},
+        st.sampled_from(["anyOf", "oneOf"]),
+        st.lists(inner, min_size=1, max_size=3),
+    )
+    return objects | arrays | choices
+
+
+@given(schema=st.recursive(st.sampled_from(SCALARS), grown, max_leaves=6), seed=st.integers(0, 1 << 30))
+def test_random_plain_schemas_allow_the_same_in_both_automata(schema: object, seed: int) -> None:
+    document = {
+        "properties": {"v": schema},
+        "required": ["v"],
+        "type": "object",
+        "$defs": {"again": schema, "missing/from~here": {"type": "null"}},
+    }
+    constraint = JsonSchema(text=json.dumps(document))
+    try:
+        matchers = [one.compile(constraint).matcher() for one in (COMPILER, IN_PYTHON)]
+    except GrammarError as error:
+        with pytest.raises(type(error)):
+            IN_PYTHON.compile(constraint)
+        return
+    chance, rows = random.Random(seed), [empty_mask(VOCABULARY.size) for _ in matchers]
+    for _ in range(30):
+        for matcher, row in zip(matchers, rows, strict=True):
+            matcher.mask(row)
+        allowed = allowed_tokens(rows[0])
+        assert allowed == allowed_tokens(rows[1])
+        token = chance.choice(allowed)
+        if token == VOCABULARY.end_token_ids[0]:
+            return
+        assert all(matcher.advance(token) for matcher in matchers)

@@ -21,6 +21,8 @@ template <class Body> int64_t guarded(Machine& machine, Body body) {
         return BUSY;
     } catch (const NeedsUnfolding& need) {
         current.pending = need.number;
+        current.pending_schema = need.schema;
+        if (need.schema >= 0) current.message = machine.pointer(need.number);
         return NEEDS_UNFOLDING;
     } catch (const LimitExceeded& error) {
         current.message = error.what();
@@ -85,8 +87,11 @@ Machine* sgrt_machine(int32_t size, const uint8_t* data, const int64_t* offsets,
 
 void sgrt_machine_free(Machine* machine) { delete machine; }
 
-// Of the operation in this thread. 0: the deferred expression waited for; 1: the budget needed.
-int64_t sgrt_detail(int32_t which) { return which == 0 ? int64_t(current.pending) : int64_t(current.needed); }
+// Of the operation in this thread. 0: the deferred expression waited for, or the node of the value that is, whose pointer
+// is the message; 1: the budget needed; 2: the schema of the value waited for, or -1.
+int64_t sgrt_detail(int32_t which) {
+    return which == 0 ? int64_t(current.pending) : which == 1 ? int64_t(current.needed) : int64_t(current.pending_schema);
+}
 
 const char* sgrt_message() { return current.message.c_str(); }
 
@@ -104,6 +109,31 @@ int64_t sgrt_build(Machine* machine, const uint8_t* program, int64_t size, int32
 void sgrt_define(Machine* machine, int32_t number, int32_t root) {
     std::lock_guard<std::mutex> lock(machine->mutex);
     machine->define(number, root);
+}
+
+// `nodes`: of a spelling, in its order. `names`: the keywords that say something about a value, a line each.
+int64_t sgrt_spelling(Machine* machine, const int32_t* nodes, const char* names, int32_t has_fixed_order) {
+    return locked(*machine, [&] {
+        Spelling spelling;
+        Id* const targets[] = {&spelling.any_value, &spelling.number,  &spelling.integer,
+                               &spelling.string,    &spelling.character, &spelling.key_text,
+                               &spelling.space,     &spelling.colon,   &spelling.comma};
+        for (Id* target : targets) *target = *nodes++;
+        spelling.has_fixed_order = has_fixed_order;
+        spelling.note_keywords(names);
+        return int64_t(machine->add_spelling(spelling));
+    });
+}
+
+int64_t sgrt_schema(Machine* machine, int32_t spelling, const char* text, int64_t size, int32_t hides_siblings) {
+    return locked(*machine, [&] {
+        return int64_t(machine->add_schema(spelling, std::string(text, size_t(size)), hides_siblings));
+    });
+}
+
+void sgrt_define_value(Machine* machine, int32_t node, int32_t root) {
+    std::lock_guard<std::mutex> lock(machine->mutex);
+    machine->define_value(node, root);
 }
 
 int64_t sgrt_is_alive(Machine* machine, int32_t root) {

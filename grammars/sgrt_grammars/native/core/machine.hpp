@@ -12,6 +12,7 @@
 
 #include "node_table.hpp"
 #include "registers.hpp"
+#include "schema.hpp"
 #include "trie.hpp"
 
 namespace sgrt {
@@ -30,7 +31,8 @@ struct Budget {
     uint32_t ticks = 0;
     bool is_brief = false;          // gives up, to be called again otherwise, where the work turns out to be long
     std::string message;            // of the last error
-    int32_t pending = -1;           // deferred expression the operation waits for
+    int32_t pending = -1;           // deferred expression the operation waits for; with a schema, the node of its value
+    int32_t pending_schema = -1;
     uint32_t needed = 0;            // of the last budget error
 
     void start(double time_s);
@@ -200,6 +202,15 @@ public:
     Bits first_of_keys(const Node& n) const;
     Id key_option(Id id, uint8_t byte);     // of a choice of keys those that go on with `byte`
 
+    // Values of schemas (plain.cc). Their states are deferred nodes too: `b` is the schema's number + 1, `low` the place.
+    int32_t add_spelling(const Spelling& spelling);
+    int32_t add_schema(int32_t spelling, std::string text, bool hides_siblings);
+    Id schema_value(int32_t schema, int32_t place);
+    Id schema_value(int32_t schema, std::string_view pointer);
+    Id unfold_value(Id id);
+    void define_value(Id id, Id value);
+    std::string pointer(Id id) const;       // of a value
+
     // Derivatives (derive.cc).
     const std::vector<int32_t>& passes(Id id);
     bool is_nullable(Id id) { return !passes(id).empty(); }
@@ -267,6 +278,8 @@ private:
     Id member_keys(int32_t table, int32_t begin, int32_t end, int32_t depth, int32_t low, int32_t high);
     Id member(int32_t table, int32_t place, int32_t depth);
     bool is_evident(const MemberTable& table, int32_t place) const;
+
+    Id later_value(int32_t schema, int32_t place);
 
     Id intern(Node& probe, uint64_t hash);
     Id intern_deferred(Node& probe);
@@ -369,6 +382,11 @@ private:
     std::unordered_map<uint64_t, int32_t> refinements_;
     std::unordered_map<int32_t, Id> definitions_;
     std::vector<MemberTable> tables_;
+    std::deque<Spelling> spellings_;
+    std::deque<Schema> schemas_;
+    std::unordered_map<Id, Id> values_;                 // those that the front end wrote
+    std::unordered_map<std::string, Id> scalars_;       // by content
+    size_t schema_bytes_ = 0;
     std::unordered_map<uint64_t, Id> special_rows_;
     std::unordered_map<uint64_t, Tightness> tights_;
     std::unordered_map<Id, std::unique_ptr<Stripped>> stripped_;

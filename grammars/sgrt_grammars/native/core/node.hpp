@@ -115,7 +115,8 @@ struct alignas(64) Node {
 
 // Control leaves an operation by these; the interface turns them into codes.
 struct NeedsUnfolding {
-    int32_t number;
+    int32_t number;         // of a deferred expression; with a schema, the node of its value
+    int32_t schema = -1;
 };
 struct LimitExceeded : std::runtime_error {
     using std::runtime_error::runtime_error;

@@ -1,7 +1,7 @@
 // Expressions arrive as programs in postfix order: see native/program.py for the operations.
 #include <algorithm>
 
-#include "machine.hpp"
+#include "texts.hpp"
 
 namespace sgrt {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 enum Operation : uint8_t {
     OP_EMPTY, OP_LITERAL, OP_SET, OP_CONCATENATION, OP_ALTERNATION, OP_REPETITION, OP_INTERSECTION,
     OP_COMPLEMENT, OP_DEFERRED, OP_SPECIAL, OP_SCOPE, OP_DISTINCT_BYTES, OP_DISTINCT_JSON, OP_AGAIN, OP_NODE,
-    OP_DEFERRED_SATISFIABLE, OP_DEFERRED_SHORT, OP_DEFERRED_BOTH, OP_MEMBERS, OP_TEXTS,
+    OP_DEFERRED_SATISFIABLE, OP_DEFERRED_SHORT, OP_DEFERRED_BOTH, OP_MEMBERS, OP_TEXTS, OP_VALUE,
 };
 
 struct Reader {
@@ -30,68 +30,6 @@ struct Reader {
         return out;
     }
 };
-
-struct Entry {
-    const uint8_t* data;
-    int32_t size;
-    Id tail;
-};
-
-int32_t common_prefix(const Entry& left, const Entry& right) {
-    const int32_t limit = std::min(left.size, right.size);
-    int32_t length = 0;
-    while (length < limit && left.data[length] == right.data[length]) length++;
-    return length;
-}
-
-// Sorted literals folded into a compressed prefix tree, deepest branches first.
-Id prefix_tree(Machine& machine, std::vector<Entry>& entries) {
-    std::sort(entries.begin(), entries.end(), [](const Entry& l, const Entry& r) {
-        const int order = memcmp(l.data, r.data, size_t(std::min(l.size, r.size)));
-        if (order) return order < 0;
-        return l.size != r.size ? l.size < r.size : l.tail < r.tail;
-    });
-    struct Branch {
-        int32_t depth;
-        std::vector<Id> options;
-    };
-    std::vector<Branch> branches(1);
-    branches[0].depth = 0;
-    for (size_t i = 0; i < entries.size(); i++) {
-        const Entry& entry = entries[i];
-        const int32_t common = i + 1 < entries.size() ? common_prefix(entry, entries[i + 1]) : 0;
-        int32_t depth = entry.size;
-        Id tail = entry.tail;
-        auto hang = [&](Branch& branch) {
-            const Id label = machine.literal(entry.data + branch.depth, depth - branch.depth);
-            branch.options.push_back(machine.concatenation(label, tail));
-        };
-        while (branches.back().depth > common) {
-            hang(branches.back());
-            depth = branches.back().depth;
-            tail = machine.alternation(std::move(branches.back().options));
-            branches.pop_back();
-        }
-        if (branches.back().depth < common) branches.push_back({common, {}});
-        hang(branches.back());
-    }
-    return machine.alternation(std::move(branches[0].options));
-}
-
-Id factored(Machine& machine, const std::vector<Id>& options) {
-    std::vector<Entry> literals;
-    std::vector<Id> others;
-    for (Id option : options) {
-        const Node& n = machine.node(option);
-        const bool is_pair = n.kind == CONCATENATION;
-        const Node& head = is_pair ? machine.node(n.a) : n;
-        if (head.kind == LITERAL) literals.push_back({head.data, head.size, is_pair ? n.b : EMPTY_ID});
-        else others.push_back(option);
-    }
-    if (literals.size() < 2) return machine.alternation(options);
-    others.push_back(prefix_tree(machine, literals));
-    return machine.alternation(std::move(others));
-}
 
 std::vector<Id> popped(std::vector<Id>& stack, size_t count) {
     if (stack.size() < count) throw InvalidExpression("a program pops an empty stack");
@@ -128,8 +66,8 @@ Id Machine::build(const uint8_t* program, size_t size, std::vector<Id>& results)
                 break;
             }
             case OP_TEXTS: {
-                std::vector<Entry> entries(reader.number<uint32_t>());
-                for (Entry& entry : entries) {
+                std::vector<Headed> entries(reader.number<uint32_t>());
+                for (Headed& entry : entries) {
                     entry.size = reader.number<int32_t>();
                     entry.data = reader.bytes(size_t(entry.size));
                     entry.tail = EMPTY_ID;
@@ -144,7 +82,7 @@ Id Machine::build(const uint8_t* program, size_t size, std::vector<Id>& results)
                 break;
             }
             case OP_CONCATENATION: result = concatenated(*this, popped(stack, reader.number<uint32_t>())); break;
-            case OP_ALTERNATION: result = factored(*this, popped(stack, reader.number<uint32_t>())); break;
+            case OP_ALTERNATION: result = factored_alternation(*this, popped(stack, reader.number<uint32_t>())); break;
             case OP_REPETITION: result = repeated(*this, reader, popped(stack, 1)[0]); break;
             case OP_INTERSECTION: result = intersection(popped(stack, reader.number<uint32_t>())); break;
             case OP_COMPLEMENT: result = complement(popped(stack, 1)[0]); break;
@@ -171,6 +109,13 @@ Id Machine::build(const uint8_t* program, size_t size, std::vector<Id>& results)
                 }
                 table.values = popped(stack, size_t(count) + 4);
                 result = members(std::move(table), required);
+                break;
+            }
+            case OP_VALUE: {
+                const int32_t schema = reader.number<int32_t>();
+                const uint32_t length = reader.number<uint32_t>();
+                const uint8_t* pointer = reader.bytes(length);
+                result = schema_value(schema, {reinterpret_cast<const char*>(pointer), length});
                 break;
             }
             case OP_SPECIAL: result = special(reader.number<int32_t>()); break;
@@ -202,7 +147,7 @@ void Machine::define(int32_t number, Id target) { definitions_[number] = target;
 
 Id Machine::unfold(Id id) {
     if (node(id).unfolded < 0) {
-        const Id found = node(id).a ? unfold_members(id) : defined(int32_t(node(id).low));
+        const Id found = node(id).a ? unfold_members(id) : node(id).b ? unfold_value(id) : defined(int32_t(node(id).low));
         node(id).unfolded = found;
     }
     return node(id).unfolded;

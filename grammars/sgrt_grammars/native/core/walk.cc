@@ -264,7 +264,7 @@ void Machine::visited(int64_t trie_nodes) {
 }
 
 size_t Machine::num_bytes() const {
-    return pool_.held() + mask_bytes_ + nodes_.size() * (sizeof(Node) + 24) + completions_.size() * 200;
+    return pool_.held() + mask_bytes_ + schema_bytes_ + nodes_.size() * (sizeof(Node) + 24) + completions_.size() * 200;
 }
 
 }  // namespace sgrt
