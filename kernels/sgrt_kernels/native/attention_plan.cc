@@ -213,7 +213,8 @@ void AttentionPlan::build(int tokens, int sequences, const int32_t* query_starts
 void AttentionPlan::share_out(int kv_heads, int threads) {
     shares.clear();
     const int count = static_cast<int>(items.size());
-    const bool has_many = count >= 8 * threads;
+    // By single heads the same bytes take about twice as long.
+    const bool has_many = 2 * count >= threads;
     for (const bool is_long : {true, false}) {
         for (int i = 0; i < count; ++i) {
             const AttentionItem& item = items[static_cast<size_t>(i)];
