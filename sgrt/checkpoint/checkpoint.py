@@ -27,10 +27,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from sgrt.model.config import ModelConfig
+from sgrt.model.weights import HOST
 from sgrt.tokenizer.data import TokenizerData
 
 
@@ -65,8 +67,8 @@ class Checkpoint(Protocol):
         """Canonical names of all tensors of the model."""
         ...
 
-    def tensor(self, name: str) -> Tensor:
-        """The tensor under its canonical name, dequantized: float32, or the file's own float type.
+    def tensor(self, name: str, device: torch.device = HOST) -> Tensor:
+        """The tensor under its canonical name on `device`, dequantized: float32, or the file's own float type.
 
         Raises:
             CorruptModel: the file has no such tensor.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from sgrt.checkpoint.checkpoint import PackedTensor
@@ -14,6 +15,7 @@ from sgrt.checkpoint.json_file import JsonFile
 from sgrt.checkpoint.safetensors_file import SafetensorsFile
 from sgrt.errors import CorruptModel, ModelNotFound, UnsupportedModel
 from sgrt.model.config import ModelConfig
+from sgrt.model.weights import HOST
 from sgrt.tokenizer.data import TokenizerData
 
 _PREFIXES = ("model.language_model.", "language_model.model.", "model.")
@@ -89,12 +91,12 @@ class FolderCheckpoint:
         """Canonical names of all tensors of the model."""
         return frozenset(self._names)
 
-    def tensor(self, name: str) -> Tensor:
-        """The tensor under its canonical name, in the file's type (Gemma's norms as float32)."""
+    def tensor(self, name: str, device: torch.device = HOST) -> Tensor:
+        """The tensor under its canonical name on `device`, in the file's type (Gemma's norms as float32)."""
         stored = self._names.get(name)
         if stored is None:
             raise CorruptModel(f"{self._folder}: the files have no tensor for {name!r}")
-        tensor = self._files[stored].tensor(stored)
+        tensor = self._files[stored].tensor(stored).to(device)
         if self._is_gemma and name.endswith("norm.weight"):
             return tensor.float() + 1.0  # Gemma stores the norm's weight less one
         return tensor

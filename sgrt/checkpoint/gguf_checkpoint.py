@@ -17,7 +17,9 @@ from sgrt.checkpoint.gguf_header import TensorRecord
 from sgrt.checkpoint.gguf_tokenizer import read_tokenizer_data
 from sgrt.errors import CorruptModel
 from sgrt.model.config import ModelConfig
+from sgrt.model.weights import HOST
 from sgrt.tokenizer.data import TokenizerData
+from sgrt_kernels.gguf_blocks import BLOCK_TYPES, dequantized
 
 _OUTER = {"token_embd": "embedding", "output_norm": "final_norm", "output": "output"}
 _INNER = {
@@ -82,10 +84,20 @@ class GgufCheckpoint:
         """Canonical names of all tensors of the model."""
         return frozenset(self._records)
 
-    def tensor(self, name: str) -> Tensor:
-        """The tensor, dequantized: bf16 and f16 as stored, everything else as float32."""
+    def tensor(self, name: str, device: torch.device = HOST) -> Tensor:
+        """The tensor on `device`, dequantized: bf16 and f16 as stored, everything else as float32.
+
+        A GPU gets the blocks of the usual types as they are stored, an eighth of the bytes, and dequantizes them to the
+        same numbers; rarer types are dequantized on the host.
+        """
         record = self._record(name)
         blocks = self._canonical_blocks(name, record)
+        if device.type != "cpu" and record.type.name in BLOCK_TYPES:
+            stored = _as_tensor(blocks).to(device)
+            return dequantized(record.type.name, stored).reshape(record.shape)
+        return self._on_host(record, blocks).to(device)
+
+    def _on_host(self, record: TensorRecord, blocks: NDArray[np.uint8]) -> Tensor:
         if record.type is GGMLQuantizationType.BF16:
             return _as_tensor(blocks.view(np.int16)).view(torch.bfloat16).reshape(record.shape)
         if record.type is GGMLQuantizationType.F16:

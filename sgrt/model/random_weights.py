@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from sgrt.model.config import ModelConfig
+from sgrt.model.weights import HOST
 
 
 class RandomWeights:
@@ -36,8 +37,11 @@ class RandomWeights:
             for part in ("post_attention_norm", "post_mlp_norm")
         )
 
-    def tensor(self, name: str) -> Tensor:
-        """Fresh numbers of the shape that `name` has."""
+    def tensor(self, name: str, device: torch.device = HOST) -> Tensor:
+        """Fresh numbers of the shape that `name` has, on `device`."""
+        return self._fresh(name).to(device)
+
+    def _fresh(self, name: str) -> Tensor:
         stem, _, kind = name.rpartition(".")
         part = stem.rpartition(".")[2]
         rows, columns = self._shape(part)

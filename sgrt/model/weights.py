@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import torch
 from torch import Tensor
 
 from sgrt.errors import CorruptModel
 from sgrt.model.config import ModelConfig
+
+HOST: Final = torch.device("cpu")
 
 
 class WeightSource(Protocol):
@@ -25,8 +27,8 @@ class WeightSource(Protocol):
         """The names there are."""
         ...
 
-    def tensor(self, name: str) -> Tensor:
-        """The tensor under a name, in any float type."""
+    def tensor(self, name: str, device: torch.device = HOST) -> Tensor:
+        """The tensor under a name, in any float type, on `device`."""
         ...
 
 
@@ -148,7 +150,7 @@ class _Loader:
     def _matrix(self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> Tensor:
         """Tensors under `names`, one below the other, in the compute type."""
         if len(names) == 1:
-            return self._tensor(names[0], shapes[0]).to(device=self._device, dtype=self._dtype).contiguous()
+            return self._tensor(names[0], shapes[0]).to(self._dtype).contiguous()
         rows = sum(shape[0] for shape in shapes)
         out = torch.empty((rows, *shapes[0][1:]), dtype=self._dtype, device=self._device)
         start = 0
@@ -158,13 +160,13 @@ class _Loader:
         return out
 
     def _norm(self, name: str, width: int) -> Tensor:
-        return self._tensor(name, (width,)).to(device=self._device, dtype=torch.float32)
+        return self._tensor(name, (width,)).to(torch.float32)
 
     def _norm_if_there(self, name: str, width: int) -> Tensor | None:
         return self._norm(name, width) if name in self._names else None
 
     def _tensor(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        tensor = self._source.tensor(name)
+        tensor = self._source.tensor(name, self._device)
         if tuple(tensor.shape) != shape:
             raise CorruptModel(
                 f"tensor {name!r} has shape {list(tensor.shape)}, the configuration says {list(shape)}"

@@ -54,6 +54,14 @@ def test_every_type_is_dequantized_as_the_gguf_package_does(
     np.testing.assert_array_equal(values, expected.reshape(rows, columns))
 
 
+@pytest.mark.parametrize("name", ["embedding.weight", "layers.0.query.weight", "final_norm.weight"])
+def test_a_tensor_of_another_device_lies_there_whole(llama: Path, name: str) -> None:
+    checkpoint = open_checkpoint(str(llama))
+    on_host, elsewhere = checkpoint.tensor(name), checkpoint.tensor(name, torch.device("meta"))
+    assert elsewhere.device.type == "meta"
+    assert (elsewhere.shape, elsewhere.dtype) == (on_host.shape, on_host.dtype)
+
+
 @pytest.mark.parametrize(
     "type_", [GGMLQuantizationType.Q8_0, GGMLQuantizationType.Q4_1, GGMLQuantizationType.F32]
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 import torch
 from torch import Tensor
@@ -11,6 +9,7 @@ from torch import Tensor
 from sgrt.model.batch import Batch
 from sgrt.model.config import LayerConfig, ModelConfig, Rope
 from sgrt.model.decoder import Decoder
+from sgrt.model.random_weights import RandomWeights
 from sgrt.model.registry import load_model
 from sgrt_kernels.activation import Activation
 from sgrt_kernels.layout import SEALED_DTYPES, PagedLayer, PageSeals, PageShape, exact_layer, sealed_pages
@@ -33,41 +32,9 @@ CONFIG = ModelConfig(
 DTYPES = pytest.mark.parametrize("dtype", SEALED_DTYPES, ids=str)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RandomWeights:
-    """A source of weights."""
-
-    config: ModelConfig
-    generator: torch.Generator
-
-    def names(self) -> frozenset[str]:
-        return frozenset()
-
-    def tensor(self, name: str) -> Tensor:
-        config = self.config
-        shapes = {
-            "embedding": (config.vocabulary, config.hidden),
-            "query": (config.query_width, config.hidden),
-            "key": (config.kv_width, config.hidden),
-            "value": (config.kv_width, config.hidden),
-            "attention_output": (config.hidden, config.query_width),
-            "gate": (config.intermediate, config.hidden),
-            "up": (config.intermediate, config.hidden),
-            "down": (config.hidden, config.intermediate),
-        }
-        part = name.removesuffix(".weight").rsplit(".", 1)[-1]
-        if part not in shapes:
-            return torch.ones(config.hidden)
-        values: Tensor = torch.randn(shapes[part], generator=self.generator)
-        spread = 2.0 if part in {"query", "key"} else 1.0
-        result: Tensor = values * (spread / float(shapes[part][1]) ** 0.5)
-        return result
-
-
 @pytest.fixture(scope="module")
 def model() -> Decoder:
-    source = RandomWeights(config=CONFIG, generator=torch.Generator().manual_seed(0))
-    return load_model(source, compute_dtype=torch.float32, device=torch.device("cpu"))
+    return load_model(RandomWeights(CONFIG), compute_dtype=torch.float32, device=torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +130,7 @@ def test_sealed_pages_are_read(model: Decoder, token_ids: Tensor, dtype: torch.d
 
 def with_scaled_keys(factor: float) -> Decoder:
     """The model of `model()` with keys times `factor` and queries divided by it: the same function."""
-    source = RandomWeights(config=CONFIG, generator=torch.Generator().manual_seed(0))
+    source = RandomWeights(CONFIG)
     scaled = load_model(source, compute_dtype=torch.float32, device=torch.device("cpu"))
     query, key = CONFIG.query_width, CONFIG.kv_width
     for layer in scaled.weights.layers:
