@@ -15,6 +15,8 @@ KvCacheDtype = Literal["auto", "float32", "bf16", "fp8_e4m3", "int8"]
 KV_CACHE_DTYPES: tuple[KvCacheDtype, ...] = ("auto", "float32", "bf16", "fp8_e4m3", "int8")
 
 _LARGEST_DEFAULT_POOL_TOKENS = 131_072
+_HOST_MEMORY_FRACTION = 0.4  # of what is available: the machine does other things
+_GPU_MEMORY_FRACTION = 0.9  # of all of it: the rest is for intermediate results and CUDA graphs
 
 
 def _require(is_valid: bool, param: str, message: str) -> None:
@@ -29,7 +31,7 @@ class EngineConfig:
     `model` is a name `sgrt pull` knows, a `.gguf` file or a Hugging Face folder. `compute="float32"` is
     the exact mode parity tests use. `context_tokens` caps prompt plus output of one request.
     `num_pages` is the size of the KV pool; by default it takes `memory_fraction` of the memory that is
-    available. `step_tokens` is the most one forward pass computes; longer prompts are
+    available (0.4 unless set), and on a GPU what weights leave of that fraction of all its memory (0.9). `step_tokens` is the most one forward pass computes; longer prompts are
     computed in chunks that end at page borders. `aging_s` is the waiting time that counts as one level of
     priority. With `batch_invariant` a GPU cuts its sums alike whatever else it computes, which takes longer; a CPU
     always does. `template_limit_s` has chat templates rendered in a process of their own, which is ended when one takes
@@ -48,7 +50,7 @@ class EngineConfig:
     context_tokens: int | None = None
     page_tokens: int = 32
     num_pages: int | None = None
-    memory_fraction: float = 0.4
+    memory_fraction: float | None = None
     max_running: int = 64
     step_tokens: int = 512
     max_draft_tokens: int = 32
@@ -73,7 +75,11 @@ class EngineConfig:
         )
         _require(1 <= self.page_tokens <= 1024, "page_tokens", "must lie in [1, 1024]")
         _require(self.num_pages is None or self.num_pages >= 1, "num_pages", "must be at least 1")
-        _require(0.0 < self.memory_fraction <= 0.95, "memory_fraction", "must lie in (0, 0.95]")
+        _require(
+            self.memory_fraction is None or 0.0 < self.memory_fraction <= 0.95,
+            "memory_fraction",
+            "must lie in (0, 0.95]",
+        )
         _require(self.max_running >= 1, "max_running", "must be at least 1")
         _require(
             self.step_tokens >= self.max_running + self.page_tokens,
@@ -101,7 +107,7 @@ class EngineSettings(TypedDict, total=False):
     context_tokens: int | None
     page_tokens: int
     num_pages: int | None
-    memory_fraction: float
+    memory_fraction: float | None
     max_running: int
     step_tokens: int
     max_draft_tokens: int
@@ -171,13 +177,15 @@ def resolve_limits(
     model_context_tokens: int,
     bytes_per_token: int,
     available_bytes: int,
+    total_bytes: int | None = None,
     tail_bytes_per_token: int = 0,
 ) -> Limits:
     """The limits of `config` for a model of this context and size of keys and values.
 
     With `tail_bytes_per_token` full pages are sealed, and exact pages of that size lie beside them.
-    The pool takes the asked fraction of `available_bytes`, but not more than every running request
-    could use, nor, on a CPU, more than 131 072 tokens unless `num_pages` asks for it.
+    The pool takes the asked fraction of `available_bytes`; with `total_bytes`, a GPU's, what others leave of that
+    fraction of these. But not more than every running request could use, nor, on a CPU, more than 131 072 tokens
+    unless `num_pages` asks for it.
 
     Raises:
         InvalidRequest: the context is longer than the model's, or not even one page fits the memory.
@@ -193,10 +201,8 @@ def resolve_limits(
         tail_pages(config.max_running, config.step_tokens, config.page_tokens) if tail_bytes_per_token else 0
     )
     if pages is None:
-        budget = (
-            int(available_bytes * config.memory_fraction) - tails * config.page_tokens * tail_bytes_per_token
-        )
-        affordable = max(0, budget) // bytes_per_token
+        pool_bytes = _pool_bytes(config, available_bytes, total_bytes)
+        affordable = max(0, pool_bytes - tails * config.page_tokens * tail_bytes_per_token) // bytes_per_token
         context_pages = -(-context // config.page_tokens)
         pages = min(affordable // config.page_tokens, config.max_running * context_pages)
         if config.device == "cpu":
@@ -204,9 +210,9 @@ def resolve_limits(
         _require(
             pages >= 1,
             "memory_fraction",
-            f"{config.memory_fraction} of {available_bytes} available bytes holds no page of "
+            f"of {available_bytes} available bytes the pool gets {max(0, pool_bytes)}, which holds no page of "
             f"{config.page_tokens} tokens ({bytes_per_token} bytes each) beside {tails} tail pages; free memory, "
-            "lower max_running or set num_pages",
+            "raise memory_fraction, lower max_running or set num_pages",
         )
     return Limits(
         context_tokens=context,
@@ -219,6 +225,14 @@ def resolve_limits(
         model_context_tokens=model_context_tokens,
         num_tail_pages=tails,
     )
+
+
+def _pool_bytes(config: EngineConfig, available_bytes: int, total_bytes: int | None) -> int:
+    """What the pool may take; not positive where a GPU is full."""
+    if total_bytes is None:
+        return int(available_bytes * (config.memory_fraction or _HOST_MEMORY_FRACTION))
+    taken = total_bytes - available_bytes
+    return int(total_bytes * (config.memory_fraction or _GPU_MEMORY_FRACTION)) - taken
 
 
 def tail_pages(max_running: int, step_tokens: int, page_tokens: int) -> int:

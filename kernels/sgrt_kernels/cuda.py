@@ -27,7 +27,8 @@ def properties(device: torch.device) -> GpuProperties:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory of `device` that nobody has taken."""
+    """Memory of `device` that nobody has taken, once torch has given back what it keeps for later."""
+    torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(device)
     return int(free)
 

@@ -172,7 +172,11 @@ def _add_engine_options(group: argparse._ArgumentGroup) -> None:
         "--num-pages", type=int, default=None, help="pages of the KV pool (default: by memory)"
     )
     group.add_argument(
-        "--memory-fraction", type=float, default=0.4, help="of what is free (default: %(default)s)"
+        "--memory-fraction",
+        type=float,
+        default=None,
+        help="for the KV pool: of what is free (default: 0.4); of all of a GPU's memory, weights included "
+        "(default: 0.9)",
     )
     group.add_argument(
         "--batch-invariant",

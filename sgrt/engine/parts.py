@@ -94,6 +94,7 @@ def load_parts(config: EngineConfig) -> EngineParts:
         model_context_tokens=numbers.context,
         bytes_per_token=-(-shape.sealed_page_bytes // config.page_tokens) if sealed_dtype else exact_bytes,
         available_bytes=available_bytes(device),
+        total_bytes=gpu_properties(device).total_bytes if device.type == "cuda" else None,
         tail_bytes_per_token=exact_bytes if sealed_dtype else 0,
     )
     pool = KVPool(

@@ -62,8 +62,6 @@ class LLM:
         default = EngineConfig()
         if max_num_batched_tokens is None:
             max_num_batched_tokens = max(default.step_tokens, max_num_seqs + block_size)
-        if gpu_memory_utilization is None:
-            gpu_memory_utilization = default.memory_fraction
         compute, cache_dtype = compute_mode(dtype, device), kv_dtype(kv_cache_dtype)
         with in_their_names():
             self._engine = Engine.from_config(

@@ -30,9 +30,35 @@ def test_the_pool_takes_its_share_of_the_memory_and_no_more_than_is_of_use() -> 
         0.4 * (1 << 30) / 23_040, abs=32
     )
     assert limits(EngineConfig()).pool_tokens == 131_072
-    assert limits(EngineConfig(device="cuda")).pool_tokens == 0.4 * (1 << 34) // 23_040 // 32 * 32
     assert limits(EngineConfig(context_tokens=64, max_running=2)).pool_tokens == 128
     assert limits(EngineConfig(num_pages=7)).pool_tokens == 7 * 32
+
+
+@pytest.mark.parametrize(("asked", "fraction"), [(None, 0.9), (0.5, 0.5)])
+def test_on_a_gpu_weights_and_pool_together_take_the_fraction_of_all_memory(
+    asked: float | None, fraction: float
+) -> None:
+    total, weights = 80 << 30, 16 << 30
+    found = resolve_limits(
+        EngineConfig(device="cuda", memory_fraction=asked, max_running=256, step_tokens=2048),
+        model_context_tokens=131_072,
+        bytes_per_token=131_072,
+        available_bytes=total - weights,
+        total_bytes=total,
+    )
+    left = total - weights - found.pool_tokens * 131_072
+    assert left == pytest.approx((1 - fraction) * total, abs=32 * 131_072)
+
+
+def test_a_gpu_that_others_have_filled_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="the pool gets 0, which holds no page"):
+        resolve_limits(
+            EngineConfig(device="cuda"),
+            model_context_tokens=8192,
+            bytes_per_token=23_040,
+            available_bytes=1 << 30,
+            total_bytes=80 << 30,
+        )
 
 
 def test_the_pool_holds_the_whole_context_where_pages_do_not_divide_it() -> None:
