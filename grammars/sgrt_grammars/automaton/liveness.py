@@ -6,12 +6,18 @@ of each class; the others by a least fixpoint. Both are lazy and remembered.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator
+from itertools import combinations, cycle
 
+from sgrt_grammars.automaton.arena import Arena
 from sgrt_grammars.automaton.derive import Deriver
 from sgrt_grammars.automaton.fixpoint import Fixpoint
 from sgrt_grammars.automaton.node import ALL_BYTES, Kind, Node
 from sgrt_grammars.limits import Meter
+
+_FEW = 1000
+"""Derivatives of a short search."""
 
 
 class Liveness:
@@ -21,7 +27,8 @@ class Liveness:
     vocabularies have all of them.
     """
 
-    def __init__(self, deriver: Deriver, alphabet: int, num_tokens: int, meter: Meter) -> None:
+    def __init__(self, arena: Arena, deriver: Deriver, alphabet: int, num_tokens: int, meter: Meter) -> None:
+        self._arena = arena
         self._deriver = deriver
         self._alphabet = alphabet
         self._num_tokens = num_tokens
@@ -83,18 +90,52 @@ class Liveness:
                 return is_alive
 
     def _explore(self, root: Node) -> bool:
-        """Search the derivatives of a regular node for one that accepts."""
+        """Search the derivatives of a regular node for one that accepts.
+
+        A part of an intersection that leaves another one nothing makes the whole empty, however many derivatives
+        the rest has (a long counted text that must not hold what it has held already). So where a short search says
+        nothing, each complement is looked at beside one other part alone, before a long one.
+        """
+        pairs = self._pairs(root)
+        if any(pair.kind is Kind.NOTHING or pair.alive is False for pair in pairs):
+            return False
+        found = self._accepting(root, _FEW if pairs else None)
+        if found is not None:
+            return found
+        if any(self._accepting(pair, _FEW) is False for pair in pairs):
+            return False
+        return bool(self._accepting(root, None))
+
+    def _pairs(self, root: Node) -> list[Node]:
+        """Each complement of an intersection of three and more parts, with one other part."""
+        if root.kind is not Kind.INTERSECTION or len(root.parts) < 3:
+            return []
+        return [
+            self._arena.intersection(pair)
+            for pair in combinations(root.parts, 2)
+            if any(part.kind is Kind.COMPLEMENT for part in pair)
+        ]
+
+    def _accepting(self, root: Node, most: int | None) -> bool | None:
+        """Whether the node has a text; None where more than `most` derivatives would have to be seen.
+
+        Long texts of few states are found by going deep, short ones of many by going wide, so both take turns.
+        """
         parent: dict[int, Node | None] = {root.index: None}
-        stack = [root]
+        waiting = deque([root])
         seen = [root]
-        while stack:
-            node = stack.pop()
+        for is_deep in cycle((True, False)):
+            if not waiting:
+                break
+            node = waiting.pop() if is_deep else waiting.popleft()
             self._meter.tick()
             if node.alive is not None or self._deriver.is_nullable(node):
                 if node.alive is False:
                     continue
                 self._mark_path(node, parent)
                 return True
+            if most is not None and len(seen) > most:
+                return None
             for members in reversed(self.classes(node)):
                 spelled = members & self._alphabet
                 if not spelled:
@@ -102,7 +143,7 @@ class Liveness:
                 target = self._deriver.derive(node, (spelled & -spelled).bit_length() - 1)
                 if target.kind is not Kind.NOTHING and target.index not in parent:
                     parent[target.index] = node
-                    stack.append(target)
+                    waiting.append(target)
                     seen.append(target)
         for node in seen:
             node.alive = False

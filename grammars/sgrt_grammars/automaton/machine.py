@@ -30,7 +30,7 @@ class Machine:
         self.builder = Builder(self.arena, self.deferred, limits, self.alphabet)
         self.deriver = Deriver(self.arena, self.builder, self.deferred, self.meter)
         self.speller = Speller(vocabulary.trie)
-        self.liveness = Liveness(self.deriver, self.alphabet, vocabulary.size, self.meter)
+        self.liveness = Liveness(self.arena, self.deriver, self.alphabet, vocabulary.size, self.meter)
         self.completions = Completions(
             self.arena, self.deriver, self.liveness, self.speller, self.alphabet, self.meter
         )

@@ -9,10 +9,11 @@ import pytest
 
 from sgrt_grammars import Vocabulary
 from sgrt_grammars.compiler import GrammarCompiler
+from sgrt_grammars.constraint import Regex, RegexDialect
 from sgrt_grammars.errors import CompileLimitExceeded
 from sgrt_grammars.expression import Alternation, Concatenation, Deferred, Expression, Literal
 from sgrt_grammars.limits import Limits
-from sgrt_grammars.mask import empty_mask
+from sgrt_grammars.mask import empty_mask, is_allowed
 
 BYTES = Vocabulary([bytes([byte]) for byte in range(256)] + [b"ab", b"abab"], end_token_ids=[0])
 
@@ -77,3 +78,25 @@ def test_a_mask_does_not_wait_for_a_compilation_in_another_thread() -> None:
     finally:
         may_build.set()
         slow.join(60)
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^(?!.*://)((.{1,63}\.){1,20}[a-z0-9-]+)$",
+        r"^(?!.*://)(?=.{1,255}$)((.{1,63}\.){1,127}(?![0-9]*$)[a-z0-9-]+\.?)$",
+        r"^(?!.*--)(?!.*@)([a-z@-]{1,40}[.]){2,9}[a-z:-]+$",
+    ],
+)
+def test_a_long_counted_text_that_must_not_hold_something_takes_few_states(
+    pattern: str, is_native: bool
+) -> None:
+    limits = Limits(time_s=1000.0, operation_time_s=1000.0, max_states=20_000)
+    compiler = GrammarCompiler(BYTES, limits, native=is_native)
+    matcher = compiler.compile(Regex(pattern=pattern, dialect=RegexDialect.ECMA)).matcher()
+    row = empty_mask(BYTES.size)
+    for byte in b"ab.c.de.a-":
+        matcher.mask(row)
+        assert is_allowed(row, byte)
+        assert matcher.advance(byte)

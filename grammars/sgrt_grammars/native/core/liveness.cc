@@ -115,7 +115,31 @@ bool Machine::is_satisfiable_scope(Id scope) {
 }
 
 // Search the derivatives of a regular node for one that accepts, those first that may be few bytes away from that.
+//
+// A part of an intersection that leaves another one nothing makes the whole empty, however many derivatives the rest
+// has (a long counted text that must not hold what it has held already). So where a short search says nothing, each
+// complement is looked at beside one other part alone, before a long one.
 bool Machine::explore(Id root) {
+    constexpr size_t FEW = 1000;
+    std::vector<Id> pairs;
+    if (node(root).kind == INTERSECTION && node(root).count > 2) {
+        const std::vector<Id> parts(node(root).parts, node(root).parts + node(root).count);
+        for (const Id one : parts)
+            for (const Id other : parts)
+                if (node(one).kind == COMPLEMENT && other != one && (node(other).kind != COMPLEMENT || one < other))
+                    pairs.push_back(intersection({one, other}));
+    }
+    for (const Id pair : pairs)
+        if (pair == NOTHING_ID || node(pair).alive == 0) return false;
+    const int found = search_accepting(root, pairs.empty() ? SIZE_MAX : FEW);
+    if (found >= 0) return found;
+    for (const Id pair : pairs)
+        if (search_accepting(pair, FEW) == 0) return false;
+    return search_accepting(root, SIZE_MAX) == 1;
+}
+
+// 1 or 0, and what the search has found out is noted; -1 where more than `most` derivatives would have to be seen.
+int Machine::search_accepting(Id root, size_t most) {
     struct Found {
         int64_t length;     // bytes to it, and a bound on those from it, which counts more
         int64_t order;
@@ -131,7 +155,7 @@ bool Machine::explore(Id root) {
     queue.push({0, 0, root, 0});
     auto mark = [&](Id id) {
         for (Id at = id; at >= 0; at = parent[at]) node(at).alive = 1;
-        return true;
+        return 1;
     };
     while (!queue.empty()) {
         const Found at = queue.top();
@@ -139,6 +163,7 @@ bool Machine::explore(Id root) {
         tick();
         if (node(at.id).alive == 0) continue;
         if (node(at.id).alive == 1 || is_nullable(at.id)) return mark(at.id);
+        if (parent.size() > most) return -1;
         for (const auto& members : partition(at.id).members) {
             const auto byte = std::find_if(members.begin(), members.end(), [&](uint8_t one) { return alphabet.test(one); });
             if (byte == members.end()) continue;
@@ -150,7 +175,7 @@ bool Machine::explore(Id root) {
         }
     }
     for (const auto& [id, from] : parent) node(id).alive = 0;
-    return false;
+    return 0;
 }
 
 }  // namespace sgrt

@@ -312,6 +312,7 @@ private:
     std::vector<Id> open_scopes;    // whose satisfiability is being decided
     int leaf_alive(Id id);
     bool explore(Id id);
+    int search_accepting(Id id, size_t most);
 
     Completion* make_completion(std::vector<int32_t> symbols, const Completion* tail, uint8_t uses);
     const Completion* leaf_completion(Id id);
