@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from sgrt_grammars.tools.call_reader import CallReader, NotACall
 from sgrt_grammars.tools.channels import read_channels
@@ -73,18 +74,15 @@ class OutputParser:
 
 
 def merged(events: Sequence[Event]) -> list[Event]:
-    """The same events with neighbours of one kind joined."""
+    """The same events with neighbours of one kind joined, each text copied once."""
+    if len(events) <= 1:
+        return list(events)
     result: list[Event] = []
-    for event in events:
-        last = result[-1] if result else None
-        if isinstance(event, Content) and isinstance(last, Content):
-            result[-1] = Content(last.text + event.text)
-        elif isinstance(event, Reasoning) and isinstance(last, Reasoning):
-            result[-1] = Reasoning(last.text + event.text)
-        elif isinstance(event, CallArguments) and isinstance(last, CallArguments):
-            result[-1] = CallArguments(last.text + event.text)
+    for kind, run in groupby(events, key=type):
+        if kind is Content or kind is Reasoning or kind is CallArguments:
+            result.append(kind("".join(event.text for event in run if isinstance(event, kind))))
         else:
-            result.append(event)
+            result.extend(run)
     return result
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -243,20 +242,3 @@ def test_what_is_written_is_read_back(name: str) -> None:
     expected = [(call.name, json.loads(call.arguments)) for call in calls]
     assert summed(parsed(name, list(text)))[2] == expected
     assert "Book a room." in described_tools(FORMATS[name], TOOLS)
-
-
-@pytest.mark.parametrize("unit", ["a", " ", "<tool_cal", '\\"', "{", '{"a":', "\n\n<"])
-def test_time_is_linear_in_the_length(unit: str) -> None:
-    def seconds(count: int) -> float:
-        parser = OutputParser(FORMATS["hermes"], TOOLS, streams_arguments=True)
-        parser.feed('<tool_call>{"name": "book", "arguments": {"hotel": "' if unit == '\\"' else "")
-        start = time.perf_counter()
-        for _ in range(count):
-            parser.feed(unit)
-        parser.finish()
-        return time.perf_counter() - start
-
-    seconds(500)
-    small = min(seconds(2_000) for _ in range(3))
-    large = min(seconds(16_000) for _ in range(3))
-    assert large < 40 * small + 0.05  # 8 times the text; quadratic would be 64 times
