@@ -6,7 +6,7 @@ The functions `chain`, `either`, `repeat`, `both` and `outside` build trees and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -133,7 +133,7 @@ def either(*options: Language) -> Language:
                 members = piece.members if members is None else members | piece.members
             else:
                 others[piece] = None
-    if ANY_TEXT in others or any(isinstance(one, Outside) and one.body in others for one in others):
+    if ANY_TEXT in others or any(isinstance(one, Outside) and _holds(others, one.body) for one in others):
         return ANY_TEXT
     flat: list[Language] = [Words(texts)] if texts else []
     if members is not None:
@@ -142,6 +142,13 @@ def either(*options: Language) -> Language:
     if len(flat) < 2:
         return flat[0] if flat else NOTHING
     return Either(tuple(flat))
+
+
+def _holds(options: Collection[Language], language: Language) -> bool:
+    """Whether a language, or every option of it, is among the options."""
+    if isinstance(language, Either):
+        return all(one in options for one in language.options)
+    return language in options
 
 
 def repeat(body: Language, minimum: int, maximum: int | None) -> Language:
@@ -235,6 +242,33 @@ def contains(language: Language, text: str, *, possibly: bool = False) -> bool:
             return any(contains(option, text, possibly=possibly) for option in options)
         case _:
             return len(text) in _Reader(text).ends(language, 0)
+
+
+def are_apart(one: Language, other: Language) -> bool:
+    """Whether evidently no text is in both: they begin differently."""
+    left, right = _beginning(one), _beginning(other)
+    return not left.startswith(right) and not right.startswith(left)
+
+
+def _beginning(language: Language) -> str:
+    """What all texts of a language evidently begin with."""
+    match language:
+        case Words(texts) if texts:
+            return _common_beginning(texts)
+        case Chain(parts):
+            return _beginning(parts[0])
+        case Either(options):
+            return _common_beginning([_beginning(option) for option in options])
+        case Both(parts):
+            return max((_beginning(part) for part in parts), key=len)
+        case _:
+            return ""
+
+
+def _common_beginning(texts: Collection[str]) -> str:
+    first, last = min(texts), max(texts)
+    length = next((i for i, character in enumerate(first) if last[i] != character), len(first))
+    return first[:length]
 
 
 class _Reader:
