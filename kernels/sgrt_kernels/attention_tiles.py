@@ -15,6 +15,21 @@ LOG2E = tl.constexpr(1.4426950408889634)
 MINUS_INF = tl.constexpr(float("-inf"))
 _LARGEST = tl.constexpr(LARGEST_KEY_VALUE)
 
+# Arguments that differ from step to step. A kernel must not be compiled anew because a page table happens to have one
+# column, or sixteen, or to lie where it does.
+STEP_SIZES = ("first_sequence", "table_stride", "own_stride")
+STEP_NUMBERS = (
+    "page_table",
+    "own_pages",
+    "query_starts",
+    "context_lengths",
+    "first_pages",
+    "items",
+    "rows",
+    "merge_starts",
+    "merge_partials",
+)
+
 
 @triton.jit
 def storable(x):

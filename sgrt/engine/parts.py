@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from sgrt.engine.host_memory import available_host_bytes
 from sgrt.engine.native_runner import NativeRunner
 from sgrt.engine.prefix_sharing import PrefixSharing
 from sgrt.engine.runner import ModelRunner, Runner
+from sgrt.engine.warm_up import warm_up
 from sgrt.errors import InvalidRequest, UnsupportedModel
 from sgrt.model.model import Model
 from sgrt.model.native_decoder import DecoderUnsupported, NativeDecoder
@@ -132,8 +134,9 @@ def sampled_tokens(tokenizer: Tokenizer, vocabulary_tokens: int) -> int:
 
 def _runner(model: Model, pool: KVPool, tokenizer: Tokenizer, limits: Limits, config: EngineConfig) -> Runner:
     vocabulary_tokens = model.config.vocabulary
+    num_sampled = sampled_tokens(tokenizer, vocabulary_tokens)
     if isinstance(model, NativeDecoder):
-        return NativeRunner(model, pool, sampled_tokens=sampled_tokens(tokenizer, vocabulary_tokens))
+        return NativeRunner(model, pool, sampled_tokens=num_sampled)
     graphs = sharing = None
     if (capture := graph_capture(pool.device)) is not None:
         sharing = None if config.batch_invariant else PrefixSharing.of(model.config, pool)
@@ -147,7 +150,7 @@ def _runner(model: Model, pool: KVPool, tokenizer: Tokenizer, limits: Limits, co
             rows_per_item=1 if sharing is None else sharing.rows_per_item,
             is_batch_invariant=config.batch_invariant,
         )
-    return ModelRunner(
+    runner = ModelRunner(
         model,
         pool,
         vocabulary_tokens=vocabulary_tokens,
@@ -155,6 +158,11 @@ def _runner(model: Model, pool: KVPool, tokenizer: Tokenizer, limits: Limits, co
         sharing=sharing,
         is_batch_invariant=config.batch_invariant,
     )
+    if pool.device.type == "cuda":
+        started = time.perf_counter()
+        warm_up(runner, pool, graphs, limits, sampled_tokens=num_sampled)
+        _log.info("kernels compiled and steps recorded in %.0f s", time.perf_counter() - started)
+    return runner
 
 
 def available_bytes(device: torch.device) -> int:

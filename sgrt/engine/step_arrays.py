@@ -132,9 +132,9 @@ class StepLayout:
 
         def place(shape: tuple[int, ...], per_word: int) -> Place:
             nonlocal end
-            words = -(-math.prod(shape) // per_word)
-            end += words
-            return Place(end - words, words, shape)
+            first, words = end, -(-math.prod(shape) // per_word)
+            end += words + words % 2  # kernels are compiled for addresses that 16 divides
+            return Place(first, words, shape)
 
         def wide(*shape: int) -> Wide:
             return as_wide(place(shape, 1))

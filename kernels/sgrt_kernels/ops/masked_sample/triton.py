@@ -275,7 +275,7 @@ def masked_sample_kernel(
     tl.store(out + row, winner.to(tl.int64))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["entries"])  # differs from step to step
 def penalty_kernel(
     logits, rows, tokens, counts, repetition, presence, frequency, entries, stride, BLOCK: tl.constexpr
 ):
@@ -292,7 +292,7 @@ def penalty_kernel(
     tl.store(at, x, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["entries"])
 def bias_kernel(logits, rows, tokens, values, entries, stride, BLOCK: tl.constexpr):
     """Add to single logits, in place. Grid: (blocks of entries,)."""
     entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

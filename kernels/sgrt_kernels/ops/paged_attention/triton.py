@@ -21,6 +21,8 @@ from torch import Tensor
 from sgrt_kernels.attention_launch import AttentionOptions, AttentionPages, attend
 from sgrt_kernels.attention_tiles import (
     MINUS_INF,
+    STEP_NUMBERS,
+    STEP_SIZES,
     group_query,
     merged_slots,
     reach_of_tile,
@@ -32,7 +34,7 @@ from sgrt_kernels.attention_tiles import (
 from sgrt_kernels.layout import PagedLayer
 
 
-@triton.jit
+@triton.jit(do_not_specialize=STEP_SIZES, do_not_specialize_on_alignment=STEP_NUMBERS)
 def decode_kernel(
     query,  # [sequences, heads, HEAD_DIM]
     keys,
@@ -130,7 +132,7 @@ def decode_kernel(
     )
 
 
-@triton.jit(do_not_specialize=["first_sequence"])
+@triton.jit(do_not_specialize=STEP_SIZES, do_not_specialize_on_alignment=STEP_NUMBERS)
 def extend_kernel(
     query,  # [tokens, heads, HEAD_DIM]
     keys,

@@ -16,6 +16,8 @@ from torch import Tensor
 from sgrt_kernels.attention_launch import AttentionOptions, AttentionPages, attend
 from sgrt_kernels.attention_tiles import (
     MINUS_INF,
+    STEP_NUMBERS,
+    STEP_SIZES,
     group_query,
     merged_slots,
     reach_of_tile,
@@ -35,7 +37,7 @@ from sgrt_kernels.sealed_tiles import (
 )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=STEP_SIZES, do_not_specialize_on_alignment=STEP_NUMBERS)
 def sealed_decode_kernel(
     query,  # [sequences, heads, HEAD_DIM]
     exact_keys,
@@ -189,7 +191,7 @@ def sealed_decode_kernel(
     )
 
 
-@triton.jit(do_not_specialize=["first_sequence"])
+@triton.jit(do_not_specialize=STEP_SIZES, do_not_specialize_on_alignment=STEP_NUMBERS)
 def sealed_extend_kernel(
     query,  # float16
     exact_keys,

@@ -8,7 +8,14 @@ import triton.language as tl
 from torch import Tensor
 
 from sgrt_kernels.attention_launch import AttentionPages, Partials, TritonKernel, decode_splits
-from sgrt_kernels.attention_tiles import MINUS_INF, finite_anchor, scaled, softened
+from sgrt_kernels.attention_tiles import (
+    MINUS_INF,
+    STEP_NUMBERS,
+    STEP_SIZES,
+    finite_anchor,
+    scaled,
+    softened,
+)
 from sgrt_kernels.configurations import AttentionConfig
 from sgrt_kernels.layout import PagedLayer
 from sgrt_kernels.ops.paged_attention import triton as paged
@@ -53,7 +60,7 @@ def store_item(
     tl.store(lse + at, top + tl.log2(total), mask=is_row)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=STEP_SIZES, do_not_specialize_on_alignment=STEP_NUMBERS)
 def tree_item_kernel(
     query,  # [rows, heads, HEAD_DIM]
     keys,
@@ -117,7 +124,7 @@ def tree_item_kernel(
     store_item(top, total, merged, partial, lse, item, place, head, heads, is_row, HEAD_DIM, BLOCK_D, ROWS)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=STEP_SIZES, do_not_specialize_on_alignment=STEP_NUMBERS)
 def sealed_tree_item_kernel(
     query,  # float16
     exact_keys,  # not read, as own_pages: what rows share is sealed
@@ -223,7 +230,7 @@ def sealed_tree_item_kernel(
     store_item(top, total, merged, partial, lse, item, place, head, heads, is_row, HEAD_DIM, BLOCK_D, ROWS)
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=STEP_NUMBERS)
 def tree_merge_kernel(
     shared,  # [partials, heads, HEAD_DIM] float32, of the items
     shared_lse,  # [partials, heads] float32
