@@ -79,8 +79,16 @@ if TYPE_CHECKING:
     from sgrt_frontend.trace import Trace as Trace
     from sgrt_frontend.trace_file import load_trace as load_trace
     from sgrt_frontend.trace_file import save_trace as save_trace
+    from sgrt_grammars.constraint import Choice as Choice
+    from sgrt_grammars.constraint import ContextFree as ContextFree
+    from sgrt_grammars.constraint import GrammarDialect as GrammarDialect
+    from sgrt_grammars.constraint import JsonObject as JsonObject
     from sgrt_grammars.constraint import JsonSchema as JsonSchema
+    from sgrt_grammars.constraint import NumberSpelling as NumberSpelling
+    from sgrt_grammars.constraint import PropertyOrder as PropertyOrder
     from sgrt_grammars.constraint import Regex as Regex
+    from sgrt_grammars.constraint import RegexDialect as RegexDialect
+    from sgrt_grammars.constraint import Whitespace as Whitespace
     from sgrt_grammars.shipped import shipped_grammar as shipped_grammar
 
 __version__ = "0.1.0"
@@ -116,7 +124,8 @@ _NAMES = {  # by the module they live in
     "sgrt_frontend.tools": "Tool ToolCall Toolbox",
     "sgrt_frontend.trace": "Trace",
     "sgrt_frontend.trace_file": "load_trace save_trace",
-    "sgrt_grammars.constraint": "JsonSchema Regex",
+    "sgrt_grammars.constraint": "Choice ContextFree GrammarDialect JsonObject JsonSchema NumberSpelling PropertyOrder Regex "
+    "RegexDialect Whitespace",
     "sgrt_grammars.shipped": "shipped_grammar",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

@@ -1,12 +1,23 @@
 """Constraint values: frozen descriptions of the text a generation may produce.
 
-A constraint is pure data; compiling it against a `Vocabulary` gives a `Grammar`.
+A constraint is pure data; compiling it against a `Vocabulary` gives a `Grammar`. Fields are checked where a constraint
+is made: a member of an enum may be given as its value (`whitespace="flexible"`), a tuple as a list.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+
+from sgrt_grammars.fields import (
+    require_constraint,
+    require_count,
+    require_flag,
+    require_text,
+    take_constraints,
+    take_member,
+    take_texts,
+)
 
 
 class Whitespace(Enum):
@@ -56,10 +67,18 @@ class GrammarDialect(Enum):
 class JsonSchema:
     """JSON text valid against a schema. `text` is the schema as JSON text (parsed once, when compiled)."""
 
-    text: str
+    text: str = field(kw_only=False)
     whitespace: Whitespace = Whitespace.COMPACT
     order: PropertyOrder = PropertyOrder.SCHEMA
     numbers: NumberSpelling = NumberSpelling.AUTO
+
+    def __post_init__(self) -> None:
+        require_text(
+            self, "text", hint="gen(..., schema=...) takes a mapping, and json.dumps(...) writes one as text"
+        )
+        take_member(self, "whitespace", Whitespace)
+        take_member(self, "order", PropertyOrder)
+        take_member(self, "numbers", NumberSpelling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,43 +87,64 @@ class JsonObject:
 
     whitespace: Whitespace = Whitespace.COMPACT
 
+    def __post_init__(self) -> None:
+        take_member(self, "whitespace", Whitespace)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regex:
     """Text that matches a regular expression."""
 
-    pattern: str
+    pattern: str = field(kw_only=False)
     dialect: RegexDialect = RegexDialect.PYTHON
+
+    def __post_init__(self) -> None:
+        require_text(self, "pattern", hint="the `.pattern` of a compiled one is text")
+        take_member(self, "dialect", RegexDialect)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """Exactly one of the given texts (at least one, none empty)."""
 
-    options: tuple[str, ...]
+    options: tuple[str, ...] = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        take_texts(self, "options")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextFree:
     """Text derivable from a grammar's start rule."""
 
-    text: str
+    text: str = field(kw_only=False)
     dialect: GrammarDialect = GrammarDialect.LARK
     start: str = ""
+
+    def __post_init__(self) -> None:
+        require_text(self, "text")
+        take_member(self, "dialect", GrammarDialect)
+        require_text(self, "start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
     """One special token by id: a tool-call or reasoning mark that is a token, not text."""
 
-    token_id: int
+    token_id: int = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        require_count(self, "token_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
     """Literal text."""
 
-    text: str
+    text: str = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        require_text(self, "text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,19 +153,28 @@ class AnyText:
 
     without: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        take_texts(self, "without")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequence:
     """The parts one after the other."""
 
-    parts: tuple[Constraint, ...]
+    parts: tuple[Constraint, ...] = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        take_constraints(self, "parts", Constraint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneOf:
     """Any one of the options."""
 
-    options: tuple[Constraint, ...]
+    options: tuple[Constraint, ...] = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        take_constraints(self, "options", Constraint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +186,13 @@ class Repeat:
     maximum: int | None = None
     separator: str = ""
 
+    def __post_init__(self) -> None:
+        require_constraint(self, "body", Constraint)
+        require_count(self, "minimum")
+        if self.maximum is not None:
+            require_count(self, "maximum")
+        require_text(self, "separator")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
@@ -145,6 +201,10 @@ class Tag:
     begin: Constraint
     body: Constraint
     end: Constraint
+
+    def __post_init__(self) -> None:
+        for name in ("begin", "body", "end"):
+            require_constraint(self, name, Constraint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +219,12 @@ class StructuralTag:
     tags: tuple[Tag, ...]
     required: bool = False
     stop_after_first: bool = False
+
+    def __post_init__(self) -> None:
+        take_texts(self, "triggers")
+        take_constraints(self, "tags", Tag)
+        require_flag(self, "required")
+        require_flag(self, "stop_after_first")
 
 
 Constraint = (

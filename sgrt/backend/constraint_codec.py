@@ -8,30 +8,13 @@ from enum import Enum
 from typing import get_args
 
 from sgrt.errors import InvalidRequest
-from sgrt_grammars.constraint import (
-    Constraint,
-    GrammarDialect,
-    NumberSpelling,
-    PropertyOrder,
-    RegexDialect,
-    Whitespace,
-)
+from sgrt_grammars.constraint import Constraint
+from sgrt_grammars.errors import InvalidConstraint
 
 _MAX_DEPTH = 64
 _KINDS: dict[str, type[Constraint]] = {kind.__name__: kind for kind in get_args(Constraint)}
-_ENUMS: dict[tuple[str, str], type[Enum]] = {
-    ("JsonSchema", "whitespace"): Whitespace,
-    ("JsonSchema", "order"): PropertyOrder,
-    ("JsonSchema", "numbers"): NumberSpelling,
-    ("JsonObject", "whitespace"): Whitespace,
-    ("Regex", "dialect"): RegexDialect,
-    ("ContextFree", "dialect"): GrammarDialect,
-}
-_TEXT_LISTS = frozenset({("Choice", "options"), ("AnyText", "without"), ("StructuralTag", "triggers")})
-_CONSTRAINT_LISTS = frozenset({("Sequence", "parts"), ("OneOf", "options"), ("StructuralTag", "tags")})
-_CONSTRAINTS = frozenset({("Repeat", "body"), ("Tag", "begin"), ("Tag", "body"), ("Tag", "end")})
-_NUMBERS = frozenset({("Token", "token_id"), ("Repeat", "minimum"), ("Repeat", "maximum")})
-_FLAGS = frozenset({("StructuralTag", "required"), ("StructuralTag", "stop_after_first")})
+_NESTED = frozenset({"parts", "options", "tags", "body", "begin", "end"})
+"""Fields that hold constraints, or lists of them."""
 
 
 def to_json(constraint: Constraint) -> dict[str, object]:
@@ -77,55 +60,22 @@ def _read(value: object, param: str, depth: int) -> Constraint:
     for key in given:
         if key not in known:
             raise InvalidRequest(f"{param}.{key}: {name} has no such field", param=f"{param}.{key}")
-    arguments = {key: _field((name, key), item, f"{param}.{key}", depth) for key, item in given.items()}
+    arguments = {key: _field(key, item, f"{param}.{key}", depth) for key, item in given.items()}
     try:
-        return kind(**arguments)  # type: ignore[arg-type]  # every field was read by its kind
+        return kind(**arguments)  # type: ignore[arg-type]  # a constraint checks its own fields
+    except InvalidConstraint as error:
+        place = f"{param}.{error.pointer.partition('.')[2]}"
+        raise InvalidRequest(f"{place}: {error}", param=place) from None
     except TypeError as error:
         raise InvalidRequest(f"{param}: {error}", param=param) from None
 
 
-def _field(place: tuple[str, str], value: object, param: str, depth: int) -> object:
-    if place in _CONSTRAINTS:
+def _field(name: str, value: object, param: str, depth: int) -> object:
+    if name in _NESTED and isinstance(value, Mapping):
         return _read(value, param, depth - 1)
-    if place in _CONSTRAINT_LISTS:
-        items = [_read(item, f"{param}[{i}]", depth - 1) for i, item in enumerate(_list(value, param))]
-        return tuple(items)
-    if place in _TEXT_LISTS:
-        return tuple(_text(item, f"{param}[{i}]") for i, item in enumerate(_list(value, param)))
-    if place in _ENUMS:
-        return _member(_ENUMS[place], value, param)
-    if place in _NUMBERS:
-        return _number(place, value, param)
-    if place in _FLAGS:
-        if not isinstance(value, bool):
-            raise InvalidRequest(f"{param}: true or false is needed", param=param)
-        return value
-    return _text(value, param)
-
-
-def _member(kind: type[Enum], value: object, param: str) -> Enum:
-    try:
-        return kind(value)
-    except ValueError:
-        names = ", ".join(str(member.value) for member in kind)
-        raise InvalidRequest(f"{param}: {value!r} is not one of {names}", param=param) from None
-
-
-def _number(place: tuple[str, str], value: object, param: str) -> int | None:
-    if value is None and place == ("Repeat", "maximum"):
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
-        raise InvalidRequest(f"{param}: a number from 0 on is needed", param=param)
-    return value
-
-
-def _list(value: object, param: str) -> list[object]:
-    if not isinstance(value, list):
-        raise InvalidRequest(f"{param}: a list is needed", param=param)
-    return value
-
-
-def _text(value: object, param: str) -> str:
-    if not isinstance(value, str):
-        raise InvalidRequest(f"{param}: text is needed", param=param)
+    if name in _NESTED and isinstance(value, list):
+        return [
+            _read(item, f"{param}[{i}]", depth - 1) if isinstance(item, Mapping) else item
+            for i, item in enumerate(value)
+        ]
     return value
