@@ -44,34 +44,6 @@ void attend_span(const Tile& tile, int span, const PageReader& reader, const Scr
     attend_blocks(tile, range.start, range.stop, reader, s);
 }
 
-// The rest of a span of which all rows have seen the blocks before `first`: rows of every sequence by themselves.
-void attend_rest(const Tile& tile, int span, int first, const PageReader& reader, const Scratch& s) {
-    const size_t max_pages = static_cast<size_t>(reader.buffers.max_pages);
-    for (int row = 0, next; row < tile.tokens; row = next) {
-        const int sequence = tile.rows[row].sequence;
-        for (next = row + 1; next < tile.tokens && tile.rows[next].sequence == sequence;) ++next;
-        const Tile part{tile.shape, tile.rows + row, next - row};
-        const Scratch own = s.from_row(row * tile.shape.group(), tile.shape.head_dim);
-        const PageReader pages{reader.shape, reader.buffers,
-                               reader.buffers.page_table + static_cast<size_t>(sequence) * max_pages, reader.kv_head};
-        const int stop = Range(part, span).stop;
-        if (part.tokens > 1 || part.height() > kFewRows) {
-            attend_blocks(part, first, stop, pages, own);
-            continue;
-        }
-        for (int start = first; start < stop; start += kBlockTokens)
-            attend_direct_block(part, start, std::min(kBlockTokens, stop - start), 1, pages, own);
-    }
-}
-
-// As `attend_span`, where only what lies before `shared_stop` is in the reader's pages for all rows.
-void attend_shared_span(const Tile& tile, const AttentionItem& item, const PageReader& reader, const Scratch& s) {
-    const int span = item.first_span;
-    clear(tile.height(), tile.shape.head_dim, s);
-    attend_blocks(tile, span * kSpanTokens, item.shared_stop, reader, s);
-    attend_rest(tile, span, item.shared_stop, reader, s);
-}
-
 // The same for the only token of a tile and all kv heads [first, last): a page row is read once for all of them.
 void attend_span_direct(const Tile& tile, int span, const PageReader& reader, int heads, const Scratch& s) {
     const int height = tile.height(), head_dim = tile.shape.head_dim;
@@ -127,8 +99,7 @@ void attend(const AttentionShape& shape, const AttentionPlan& plan, const Attent
     const int32_t* pages =
         buffers.page_table + static_cast<size_t>(item.sequence) * static_cast<size_t>(buffers.max_pages);
     const int height = tile.height(), few = kTileRowHeads / height;
-    const bool is_direct = !item.is_whole && tile.tokens == 1 && height <= kFewRows &&
-                           item.shared_stop >= item.last_span * kSpanTokens;
+    const bool is_direct = !item.is_whole && tile.tokens == 1 && height <= kFewRows;
     int head = first_head;
     while (head < last_head) {
         const int heads = is_direct ? std::min(few, last_head - head) : 1;
@@ -137,8 +108,7 @@ void attend(const AttentionShape& shape, const AttentionPlan& plan, const Attent
         if (item.is_whole) {
             attend_whole(tile, item, head, reader, buffers, s);
         } else {
-            if (item.shared_stop < item.last_span * kSpanTokens) attend_shared_span(tile, item, reader, s);
-            else if (is_direct) attend_span_direct(tile, item.first_span, reader, heads, s);
+            if (is_direct) attend_span_direct(tile, item.first_span, reader, heads, s);
             else attend_span(tile, item.first_span, reader, s);
             for (int i = 0; i < heads; ++i)
                 store_partials(tile, plan, item, head + i, buffers, s.from_row(i * height, shape.head_dim));

@@ -13,7 +13,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 namespace sgrt {
@@ -35,20 +34,17 @@ struct AttentionShape {
 // Tokens [first, last) of its sequence are seen by the query row `token`.
 struct VisibleRow {
     int token, first, last;
-    int sequence;
 };
 
 // The part of a step's attention that one thread does at once, for one kv head.
 struct AttentionItem {
-    int sequence;              // whose pages are read, up to token `shared_stop`; from there on every row's own
+    int sequence;              // whose pages are read, which are those of every row
     int first_span, last_span;  // [first, last)
     int first_row, last_row;   // [first, last) in `rows`
     bool is_whole;             // the spans are all that the rows see: write results; else write one partial
     // Where pages are sealed:
     bool is_own = false;    // not spans but the exact page number `first_span` of the sequence's chunk
     int first_own_row = 0;  // of a whole item: the same rows' own pages
-    // Of one span that several sequences share in part; a border of blocks.
-    int shared_stop = std::numeric_limits<int>::max();
 };
 
 // What a thread takes at once: an item's kv heads [first_head, last_head).
@@ -66,8 +62,7 @@ struct AttentionPlan {
     std::vector<int> partial_count;  // [tokens]
     int partials = 0;
 
-    // window 0: none. Sequences whose pages of a span are equal, from its beginning on, share one item, so that what is
-    // equal is read once for all.
+    // window 0: none. Sequences whose pages of a whole span are equal share one item, so that it is read once for all.
     // is_sealed: a row's spans end where its own page begins.
     void build(int tokens, int sequences, const int32_t* query_starts, const int32_t* context_lengths,
                const int32_t* page_table, int max_pages, int page_tokens, int window, int tile_rows,

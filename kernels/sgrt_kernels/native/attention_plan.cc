@@ -7,7 +7,6 @@ namespace sgrt {
 
 namespace {
 
-constexpr int kSpanBlocks = kSpanTokens / kBlockTokens;
 constexpr int kWholeFrom = 17;  // query rows of a sequence from which its tiles walk all spans themselves
 
 int span_after(int token) { return (token + kSpanTokens - 1) / kSpanTokens; }
@@ -24,15 +23,14 @@ struct Chunk {
     // What row i sees but for its own page, where pages are sealed; nothing there: first == last.
     VisibleRow row(int i) const {
         const int position = first_position + i, first = first_seen(position);
-        if (sealed_tokens == 0) return {first_token + i, first, position + 1, sequence};
-        return {first_token + i, first, std::max(first, position / sealed_tokens * sealed_tokens),
-                sequence};
+        if (sealed_tokens == 0) return {first_token + i, first, position + 1};
+        return {first_token + i, first, std::max(first, position / sealed_tokens * sealed_tokens)};
     }
     // What row i sees of its own page; tokens are counted from the first own page.
     VisibleRow own_row(int i) const {
         const int position = first_position + i, origin = first_position / sealed_tokens * sealed_tokens;
         const int first = std::max(first_seen(position), position / sealed_tokens * sealed_tokens);
-        return {first_token + i, first - origin, position + 1 - origin, sequence};
+        return {first_token + i, first - origin, position + 1 - origin};
     }
     int own_page(int i) const { return (first_position + i) / sealed_tokens - first_position / sealed_tokens; }
     int context() const { return first_position + rows; }
@@ -41,11 +39,10 @@ struct Chunk {
     int first_seen(int position) const { return window == 0 ? 0 : std::max(0, position - window + 1); }
 };
 
-// Rows that read the first blocks of one span from the same pages.
+// Rows that see one span from the same pages.
 struct Group {
     int sequence;
-    int blocks;  // of the span, from its beginning on: seen whole by every row, and read by all from the same pages
-    int members;  // sequences
+    bool is_common;  // every row sees the whole span, so that others can join
     std::vector<VisibleRow> rows;
 };
 
@@ -118,46 +115,33 @@ class Builder {
   private:
     Group rows_in(const Chunk& chunk, int span) const {
         const int start = span * kSpanTokens, stop = start + kSpanTokens;
-        Group group{chunk.sequence, span_pages_ > 0 ? kSpanBlocks : 0, 1, {}};
+        Group group{chunk.sequence, span_pages_ > 0, {}};
         for (int i = 0; i < chunk.rows; ++i) {
             const VisibleRow row = chunk.row(i);
             if (row.last <= start || row.first >= stop || row.first == row.last) continue;
-            const int seen = row.first <= start ? (std::min(row.last, stop) - start) / kBlockTokens : 0;
-            group.blocks = std::min(group.blocks, seen);
+            group.is_common = group.is_common && row.first <= start && row.last >= stop;
             group.rows.push_back(row);
         }
         return group;
     }
 
-    // The blocks that two groups could read together.
-    int common_blocks(const Group& a, const Group& b, int span) const {
-        const int most = std::min(a.blocks, b.blocks);
-        if (most == 0) return 0;
+    bool has_same_pages(const Group& a, const Group& b, int span) const {
         const auto pages = [&](int sequence) {
             return page_table_ + static_cast<size_t>(sequence) * max_pages_ + static_cast<size_t>(span * span_pages_);
         };
-        const int32_t *first = pages(a.sequence), *second = pages(b.sequence);
-        const int page_tokens = kSpanTokens / span_pages_;
-        int equal = 0;
-        while (equal * page_tokens < most * kBlockTokens && first[equal] == second[equal]) ++equal;
-        return std::min(most, equal * page_tokens / kBlockTokens);
+        return std::equal(pages(a.sequence), pages(a.sequence) + span_pages_, pages(b.sequence));
     }
 
-    // Add the rows to the group that has most in common with them, unless it would save less together with them.
+    // Add the rows to a group that sees the same pages. Whole spans alone: what rows have of their own in a span that they
+    // read together would be read a row and a head at a time, which costs more than reading the common part for each.
     bool join(const Group& group, int span) {
-        Group* home = nullptr;
-        int blocks = 0;
+        if (!group.is_common) return false;
         for (Group& other : groups_) {
-            const int common = common_blocks(other, group, span);
-            if (common <= blocks || common * other.members < other.blocks * (other.members - 1)) continue;
-            home = &other;
-            blocks = common;
+            if (!other.is_common || !has_same_pages(other, group, span)) continue;
+            other.rows.insert(other.rows.end(), group.rows.begin(), group.rows.end());
+            return true;
         }
-        if (home == nullptr) return false;
-        home->blocks = blocks;
-        ++home->members;
-        home->rows.insert(home->rows.end(), group.rows.begin(), group.rows.end());
-        return true;
+        return false;
     }
 
     void add_tiles(const Group& group, int span) {
@@ -168,8 +152,6 @@ class Builder {
             plan_.rows.insert(plan_.rows.end(), group.rows.begin() + start, group.rows.begin() + stop);
             plan_.items.push_back(
                 {group.sequence, span, span + 1, first, static_cast<int>(plan_.rows.size()), false});
-            if (group.members > 1 && group.blocks < kSpanBlocks)
-                plan_.items.back().shared_stop = span * kSpanTokens + group.blocks * kBlockTokens;
         }
     }
 

@@ -67,23 +67,6 @@ struct SealedTile {
         blocks(first, std::min(high(), (span + 1) * kSpanTokens));
     }
 
-    // As `span`, where rows of several sequences share what lies before `shared_stop` alone.
-    void shared_span(int span, int shared_stop) const {
-        clear(tile.height(), tile.shape.head_dim, s);
-        blocks(span * kSpanTokens, shared_stop);
-        for (int row = 0, next; row < tile.tokens; row = next) {
-            const int sequence = tile.rows[row].sequence;
-            for (next = row + 1; next < tile.tokens && tile.rows[next].sequence == sequence;) ++next;
-            const Tile part{tile.shape, tile.rows + row, next - row};
-            const int32_t* pages = buffers.exact.page_table +
-                                   static_cast<size_t>(sequence) * static_cast<size_t>(buffers.exact.max_pages);
-            const PageReader own{tile.shape, buffers.exact, pages, reader.kv_head};
-            const Scratch rows = s.from_row(row * tile.shape.group(), tile.shape.head_dim);
-            const SealedTile rest{part, buffers, own, rows, memory};
-            rest.blocks(shared_stop, std::min(rest.high(), (span + 1) * kSpanTokens));
-        }
-    }
-
     // The same of the exact page number `page` of the chunk.
     void own_page(int page) const {
         clear(tile.height(), tile.shape.head_dim, s);
@@ -145,8 +128,7 @@ void attend_sealed(const AttentionShape& shape, const AttentionPlan& plan, const
     const int32_t* sealed_pages = row_of(buffers.exact.page_table, buffers.exact.max_pages);
     const int32_t* own_pages = row_of(buffers.own_pages, buffers.max_own_pages);
     const int height = tile.height();
-    const bool is_shared = item.shared_stop < item.last_span * kSpanTokens;
-    const bool is_direct = !item.is_whole && !item.is_own && !is_shared && tile.tokens == 1 && height <= kFewRows &&
+    const bool is_direct = !item.is_whole && !item.is_own && tile.tokens == 1 && height <= kFewRows &&
                            can_read_sealed_directly(shape);
     for (int head = first_head, heads; head < last_head; head += heads) {
         heads = is_direct ? std::min(kTileRowHeads / height, last_head - head) : 1;
@@ -159,7 +141,6 @@ void attend_sealed(const AttentionShape& shape, const AttentionPlan& plan, const
             continue;
         }
         if (item.is_own) SealedTile{tile, buffers, own_reader, s, memory}.own_page(item.first_span);
-        else if (is_shared) sealed.shared_span(item.first_span, item.shared_stop);
         else if (is_direct) sealed.span_direct(item.first_span, heads);
         else sealed.span(item.first_span);
         for (int i = 0; i < heads; ++i)
