@@ -83,6 +83,7 @@ class EngineCore:
     def announce(self, job: Job) -> None:
         """Take in a job, whose requests fit context and pool, and which is still being prepared."""
         self._jobs[job] = []
+        self._measure()
 
     def submit(self, job: Job, grammar: Grammar | None = None) -> None:
         """Start an announced job; one that is over by now stays so."""
@@ -106,12 +107,14 @@ class EngineCore:
             self.submit(job)  # still being prepared: gets its outputs only to end them
         for member in list(self._jobs.get(job, ())):
             assert isinstance(member, Generation), "only scoring jobs have other members"
-            try:
-                _end(member, reason)
-            except JobFailure as failure:
-                self.fail(job, failure.error)
-                return
-            self._deliver(job, member)
+            self._end_output(job, member, reason)
+        self._measure()
+
+    def cancel_output(self, job: GenerateJob, index: int) -> None:
+        """End one output of a job now; the others go on."""
+        for member in list(self._jobs.get(job, ())):
+            if isinstance(member, Generation) and member.sequence.index == index:
+                self._end_output(job, member, StopReason.CANCELLED)
         self._measure()
 
     def cancel_all(self) -> None:
@@ -210,6 +213,14 @@ class EngineCore:
         for job in late:
             self.cancel(job, StopReason.DEADLINE)
 
+    def _end_output(self, job: GenerateJob, member: Generation, reason: StopReason) -> None:
+        try:
+            _end(member, reason)
+        except JobFailure as failure:
+            self.fail(job, failure.error)
+        else:
+            self._deliver(job, member)
+
     def _deliver(self, job: GenerateJob | ScoreJob, generation: Generation) -> None:
         assert isinstance(job, GenerateJob), "only generating jobs have chunks"
         chunk = generation.chunk()
@@ -239,6 +250,7 @@ class EngineCore:
     def _measure(self) -> None:
         self._measured_changes = self.scheduler.allocator.num_changes
         self.stats.queue_length = self.scheduler.num_waiting
+        self.stats.preparing = sum(not members for members in self._jobs.values())
         self.stats.running = self.scheduler.num_running
         self._measure_pages()
 
@@ -320,7 +332,7 @@ class EngineCore:
             assert isinstance(job, ScoreJob), "only scoring jobs have scores"
             scores = scoring.scores()
             if any(math.isnan(logprob) for row in scores.rows for logprob in row):
-                raise _no_numbers()
+                raise self._no_numbers()
             job.sink.push((scoring.sequence.index, scores))
             self._drop(job, scoring)
 
@@ -343,7 +355,7 @@ class EngineCore:
         accepted = 0
         for token in drawn:
             if token.token < 0:
-                raise _no_numbers()
+                raise self._no_numbers()
             is_draft = (
                 accepted < len(drafts) and accepted < len(drawn) - 1 and token.token == drafts[accepted]
             )
@@ -361,6 +373,10 @@ class EngineCore:
                 break
             accepted += 1
         return accepted
+
+    def _no_numbers(self) -> JobFailure:
+        self.stats.corrupted += 1
+        return JobFailure(BackendError("the model's logits are not numbers"))
 
     def _after_tokens(self, generation: Generation) -> None:
         """End what is complete, propose forced text for the next step, and deliver what was added."""
@@ -383,10 +399,6 @@ class EngineCore:
 def _end(generation: Generation, reason: StopReason) -> None:
     with guarded():
         generation.end(reason)
-
-
-def _no_numbers() -> JobFailure:
-    return JobFailure(BackendError("the model's logits are not numbers"))
 
 
 def _deadline_of(job: Job) -> float | None:

@@ -25,7 +25,7 @@ from sgrt.engine.mailbox import Mailbox
 from sgrt.engine.output_text import OutputText
 from sgrt.engine.parts import EngineParts, load_parts, sampled_tokens
 from sgrt.engine.score_tree import PathScores, ScoreTree
-from sgrt.engine.stats import EngineStats
+from sgrt.engine.stats import STEP_TOKENS, EngineStats
 from sgrt.engine.stream import Stream
 from sgrt.tokenizer.disguise import Json
 from sgrt.tokenizer.stream_decoder import StreamDecoder
@@ -157,6 +157,11 @@ class Engine:
     def stats(self) -> Mapping[str, float]:
         """The counters by metric stem; those that only grow end in `_total`."""
         return self._core_stats.metrics()
+
+    def step_sizes(self) -> tuple[Sequence[int], Sequence[int], int]:
+        """Bounds of tokens, forward passes up to each bound and behind the last, and the tokens of all."""
+        stats = self._core_stats
+        return STEP_TOKENS, tuple(stats.steps_by_tokens), stats.forward_tokens
 
     # -- tokens ------------------------------------------------------------------------------------
 

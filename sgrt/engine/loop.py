@@ -13,7 +13,7 @@ from typing import TypeVar
 from sgrt.engine.bells import Bells
 from sgrt.engine.core import EngineCore
 from sgrt.engine.guide import Grammar
-from sgrt.engine.job import Job
+from sgrt.engine.job import GenerateJob, Job
 from sgrt.errors import BackendError
 
 T = TypeVar("T")
@@ -104,6 +104,10 @@ class EngineLoop:
     def cancel(self, job: Job) -> None:
         """End a job's outputs now; harmless when it is over or the engine closed."""
         self._post_if_open(lambda: self._core.cancel(job), job.sink.fail)
+
+    def cancel_output(self, job: GenerateJob, index: int) -> None:
+        """End one output of a job now; harmless when it is over or the engine closed."""
+        self._post_if_open(lambda: self._core.cancel_output(job, index), job.sink.fail)
 
     def ask(self, question: Callable[[EngineCore], T]) -> Future[T]:
         """Have `question` answered on the engine's thread, between steps.

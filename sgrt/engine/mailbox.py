@@ -66,9 +66,9 @@ class Mailbox(Generic[Item]):
                 yield item
 
     async def batches(self) -> AsyncIterator[list[Item]]:
-        """Items as they come, together what is there together. Raises the error it ends with."""
+        """Items as they come, with an interval all that are there together. Raises the error it ends with."""
         while True:
-            items, waits = self._take_all()
+            items, waits = self._take_some()
             if items:
                 yield items
             elif not waits:
@@ -119,8 +119,11 @@ class Mailbox(Generic[Item]):
                 raise self._error
             return None, not self._is_over
 
-    def _take_all(self) -> tuple[list[Item], bool]:
-        """All items that are there, and whether more may come."""
+    def _take_some(self) -> tuple[list[Item], bool]:
+        """All items that are there, without an interval the next one, and whether more may come."""
+        if self._interval_s == 0:
+            item, waits = self._take()
+            return ([] if item is None else [item[0]]), waits
         with self._lock:
             items, self._items = list(self._items), deque()
             if not items and self._is_over and self._error is not None:

@@ -147,7 +147,7 @@ class Scheduler:
             self._book.keep_up(sequence, has_drafts=work.num_drafts > 0)
             if work.is_prefill:
                 self._book.remember(sequence)
-        self._stats.forward_tokens += self._limits.step_tokens - step.budget
+        self._stats.note_forward(self._limits.step_tokens - step.budget)
 
     def settle(self, sequence: Sequence, accepted_drafts: int) -> None:
         """Of the drafts computed in the last step the first `accepted_drafts` are right and were appended."""

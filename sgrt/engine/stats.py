@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)  # what is counted apart
 
 
 @dataclass(slots=True, kw_only=True)
@@ -20,6 +23,7 @@ class EngineStats:
     accepted_draft_tokens: int = 0
     preemptions: int = 0
     finished: int = 0
+    corrupted: int = 0  # jobs ended because the model's logits were no numbers
     evicted_pages: int = 0
     mask_s: float = 0.0
     forward_s: float = 0.0
@@ -27,6 +31,7 @@ class EngineStats:
     schedule_s: float = 0.0
     commit_s: float = 0.0
     queue_length: int = 0
+    preparing: int = 0  # jobs whose grammar is being compiled
     running: int = 0
     pages_total: int = 0
     pages_used: int = 0  # held by a sequence or by the tree
@@ -35,12 +40,23 @@ class EngineStats:
     pages_cached: int = 0  # held by the tree
     pages_needed: int = 0  # held by a sequence or promised to its prompt, or kept for calls to come
     peak_pages_needed: int = 0
+    steps_by_tokens: list[int] = field(
+        default_factory=lambda: [0] * (len(STEP_TOKENS) + 1)
+    )  # at most, and more
+
+    def note_forward(self, tokens: int) -> None:
+        """A forward pass is about to compute `tokens`."""
+        self.forward_tokens += tokens
+        self.steps_by_tokens[bisect_left(STEP_TOKENS, tokens)] += 1
 
     def metrics(self) -> dict[str, float]:
         """The counters by metric stem; those that only grow end in `_total`."""
         return {
             "num_requests_running": self.running,
-            "num_requests_waiting": self.queue_length,
+            "num_requests_waiting": self.queue_length + self.preparing,
+            "num_requests_waiting_for_capacity": self.queue_length,
+            "num_requests_waiting_for_grammar": self.preparing,
+            "corrupted_requests_total": self.corrupted,
             "kv_cache_usage_perc": self.pages_used / self.pages_total if self.pages_total else 0.0,
             "kv_pages": self.pages_total,
             "kv_pages_used": self.pages_used,

@@ -29,7 +29,7 @@ class Stream:
         return iter(self._mailbox)
 
     async def __aiter__(self) -> AsyncIterator[Chunk]:
-        """Chunks as they come; of each output what is there together is one."""
+        """Chunks as they come; where the call has an interval, of each output what is there together is one."""
         async for batch in self._mailbox.batches():
             for chunk in gathered(batch):
                 yield chunk
@@ -46,6 +46,10 @@ class Stream:
     def cancel(self) -> None:
         """End the call now and free its pages; harmless when it is over."""
         self._loop.cancel(self._job)
+
+    def cancel_output(self, index: int) -> None:
+        """End one output now and free its pages; the others go on."""
+        self._loop.cancel_output(self._job, index)
 
     def __enter__(self) -> Self:
         return self

@@ -101,16 +101,17 @@ class ChatPlan:
         `first` is done before, in the same places.
         """
         readers = [self.new_reader() for _ in range(self.num_choices)]
-        unfinished = set(range(self.num_choices))
+        answered: set[int] = set()
         token_ids: list[int] = []
         texts: list[str] = []
         has_thoughts = False
         usage.note_prompt(len(self.call.prompt))
         with service.admission.admit(sequences=self.num_choices, prompt_tokens=len(self.call.prompt)):
             await first()
-            async with aclosing(service.run(self.call, ticket=ticket, param=self.constraint_param)) as chunks:
+            running = service.run(self.call, ticket=ticket, param=self.constraint_param, answered=answered)
+            async with aclosing(running) as chunks:
                 async for chunk in chunks:
-                    if chunk.index not in unfinished:
+                    if chunk.index in answered:
                         continue
                     usage.note_tokens(len(chunk.token_ids), index=chunk.index)
                     usage.note_cached(chunk.cached_tokens)
@@ -121,10 +122,10 @@ class ChatPlan:
                         texts.append(delta.content)
                         has_thoughts = has_thoughts or bool(delta.reasoning)
                         if delta.ending is not None:
-                            unfinished.discard(chunk.index)
+                            answered.add(chunk.index)
                             usage.reasoning_tokens += readers[chunk.index].num_reasoning_tokens
                         yield chunk.index, delta
-                    if not unfinished:
+                    if len(answered) == self.num_choices:
                         ticket.is_answered = True
                         break
         if self.session is not None and not has_thoughts:  # templates leave out the thoughts of earlier turns

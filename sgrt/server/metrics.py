@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,10 @@ _OF_THE_PROCESS = frozenset(
 _STATM = Path("/proc/self/statm")
 
 StatsReader = Callable[[], Mapping[str, float]]
+StepSizes = tuple[Sequence[int], Sequence[int], int]
+"""Bounds of tokens, steps up to each bound and behind the last, and the tokens of all."""
+
+_WAITING = "num_requests_waiting_for_"
 
 
 class Window:
@@ -88,13 +92,21 @@ class ServerMetrics:
     counted here.
     """
 
-    def __init__(self, *, model: str, clock: Callable[[], float], read_engine: StatsReader) -> None:
+    def __init__(
+        self,
+        *,
+        model: str,
+        clock: Callable[[], float],
+        read_engine: StatsReader,
+        read_steps: Callable[[], StepSizes | None] = lambda: None,
+    ) -> None:
         self.beside: list[ServerMetrics] = []
         self._labels = (("model_name", model),)
         self._clock = clock
         self._last_look = (clock(), 0.0)
         self._busy = 0.0
         self._read_engine = read_engine
+        self._read_steps = read_steps
         self.ttft = Histogram("sgrt:time_to_first_token_seconds", "Seconds to the first token.", _SECONDS)
         self.inter_token = Histogram("sgrt:inter_token_latency_seconds", "Seconds between tokens.", _SECONDS)
         self.per_token = Histogram(
@@ -179,7 +191,7 @@ class ServerMetrics:
 
     def _all(self) -> list[Metric]:
         stats = self._read_engine()
-        theirs = _engine_metrics(stats)
+        theirs = [*_engine_metrics(stats), *_step_metrics(self._read_steps())]
         known = {metric.name for metric in theirs}  # what the engine counts itself it counts better
         own = [value for value in vars(self).values() if isinstance(value, Counter | Gauge | Histogram)]
         ours = [metric for metric in own if metric.name not in known]
@@ -223,6 +235,14 @@ def resident_bytes() -> float:
     return float(pages * mmap.PAGESIZE)
 
 
+def _step_metrics(steps: StepSizes | None) -> list[Metric]:
+    if steps is None:
+        return []
+    bounds, counts, total = steps
+    name, text = "sgrt:iteration_tokens_total", "Tokens computed by a step of the engine."
+    return [Histogram(name, text, bounds, counts=counts, total=total)]
+
+
 def _engine_metrics(stats: Mapping[str, float]) -> list[Metric]:
     steps, mask_s = stats.get("engine_steps_total", 0.0), stats.get("mask_seconds_total", 0.0)
     per_step = mask_s / steps if steps else 0.0
@@ -232,7 +252,14 @@ def _engine_metrics(stats: Mapping[str, float]) -> list[Metric]:
         )
     ]
     for name, value in sorted(stats.items()):
-        if name.endswith("_total"):
+        if name.startswith(_WAITING):
+            labels = (("reason", name.removeprefix(_WAITING)),)
+            gauge = Gauge(
+                "sgrt:num_requests_waiting_by_reason", "Requests that wait, by reason.", labels=labels
+            )
+            gauge.add(value)
+            metrics.append(gauge)
+        elif name.endswith("_total"):
             counter = Counter(f"sgrt:{name}", "Counted by the engine.")
             counter.add(value)
             metrics.append(counter)

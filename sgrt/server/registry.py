@@ -39,10 +39,13 @@ class Counter:
 class Gauge:
     """A number that goes up and down: set, or read from a function when it is asked for."""
 
-    def __init__(self, name: str, help_text: str, read: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self, name: str, help_text: str, read: Callable[[], float] | None = None, *, labels: Labels = ()
+    ) -> None:
         self.name = name
         self.help_text = help_text
         self.kind = "gauge"
+        self._labels = labels
         self._read = read
         self._value = 0.0
 
@@ -57,19 +60,28 @@ class Gauge:
 
     def samples(self) -> Iterator[tuple[str, Labels, float]]:
         """The one sample."""
-        yield self.name, (), self.value
+        yield self.name, self._labels, self.value
 
 
 class Histogram:
     """Counts of observations at or below each bound."""
 
-    def __init__(self, name: str, help_text: str, bounds: tuple[float, ...]) -> None:
+    def __init__(
+        self,
+        name: str,
+        help_text: str,
+        bounds: Sequence[float],
+        *,
+        counts: Sequence[int] | None = None,
+        total: float = 0.0,
+    ) -> None:
+        """What was counted elsewhere comes as `counts`, up to each bound and behind the last, and their `total`."""
         self.name = name
         self.help_text = help_text
         self.kind = "histogram"
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._sum = 0.0
+        self._bounds = tuple(bounds)
+        self._counts = [0] * (len(self._bounds) + 1) if counts is None else list(counts)
+        self._sum = total
 
     def observe(self, value: float) -> None:
         """Count one observation."""

@@ -6,10 +6,12 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from types import TracebackType
+from typing import Protocol, Self, runtime_checkable
 
 from sgrt.errors import ContextOverflow, DeadlineExceeded
 from sgrt.server.admission import Admission
@@ -17,7 +19,7 @@ from sgrt.server.auth import Gatekeeper
 from sgrt.server.config import ServerConfig
 from sgrt.server.errors import ApiError, bad_request, from_exception
 from sgrt.server.marks import Marks
-from sgrt.server.metrics import ServerMetrics
+from sgrt.server.metrics import ServerMetrics, StepSizes
 from sgrt.server.output_clock import OutputClock
 from sgrt.server.prompts import Renderer, template_of
 from sgrt.server.response_store import ResponseStore
@@ -42,11 +44,47 @@ class HasStats(Protocol):
 
 
 @runtime_checkable
+class HasStepSizes(Protocol):
+    """A backend that counts its steps by their tokens."""
+
+    def step_sizes(self) -> StepSizes:
+        """Bounds of tokens, steps up to each bound and behind the last, and the tokens of all."""
+        ...
+
+
+@runtime_checkable
 class HasHealth(Protocol):
     """A backend that knows whether it can still work."""
 
     def is_healthy(self) -> bool:
         """Whether calls can be served."""
+        ...
+
+
+class Started(Protocol):
+    """A call that runs: leaving its context ends it."""
+
+    def __aiter__(self) -> AsyncIterator[Chunk]:
+        """Its chunks, as they come."""
+        ...
+
+    def cancel_output(self, index: int) -> None:
+        """End one output; the others go on."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@runtime_checkable
+class StartsCalls(Protocol):
+    """A backend that can end one output of a call."""
+
+    def submit(self, call: Call) -> Started:
+        """Start a call."""
         ...
 
 
@@ -106,7 +144,9 @@ class Service:
         main = stands_in_for
         self._names_answered = main.model_names if main is not None else ()
         self.gatekeeper: Gatekeeper = main.gatekeeper if main else Gatekeeper(config)
-        self.metrics = ServerMetrics(model=self.model_names[0], clock=clock, read_engine=self._stats)
+        self.metrics = ServerMetrics(
+            model=self.model_names[0], clock=clock, read_engine=self._stats, read_steps=self._step_sizes
+        )
         if main is not None:
             main.metrics.beside.append(self.metrics)
         self.admission: Admission = main.admission if main else self._new_admission()
@@ -211,8 +251,12 @@ class Service:
         spelling = self.backend.spelling()
         return max(len(spelling.bytes_of((index,))) for index in range(len(spelling)))
 
-    async def run(self, call: Call, *, ticket: Ticket, param: str | None = None) -> AsyncGenerator[Chunk]:
+    async def run(
+        self, call: Call, *, ticket: Ticket, param: str | None = None, answered: Set[int] = frozenset()
+    ) -> AsyncGenerator[Chunk]:
         """The chunks of a call, counted. `param` is the request field its constraint came from.
+
+        The reader puts into `answered` the outputs of which it wants no more; they are ended, where the backend can.
 
         Raises:
             ApiError: the backend refused or failed.
@@ -223,7 +267,7 @@ class Service:
             self.metrics.constrained.add(kind=type(call.constraint).__name__)
         try:
             async with (
-                _closing(self.backend.generate(call)) as chunks,
+                aclosing(self._chunks(call, answered)) as chunks,
                 aclosing(ticket.until_aborted(chunks)) as items,
             ):
                 async for chunk in items:
@@ -242,6 +286,23 @@ class Service:
             clock.close(StopReason.STOP_STRING if ticket.is_answered else StopReason.CANCELLED)
             self.metrics.running.add(-1)
             self.metrics.end_to_end.observe(self.clock() - started)
+
+    async def _chunks(self, call: Call, answered: Set[int]) -> AsyncGenerator[Chunk]:
+        if not isinstance(self.backend, StartsCalls):
+            async with _closing(self.backend.generate(call)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            return
+        ended: set[int] = set()
+        with self.backend.submit(call) as stream:
+            async for chunk in stream:
+                finish = chunk.finish
+                if finish is not None and chunk.index in ended:
+                    chunk = replace(chunk, finish=replace(finish, reason=StopReason.STOP_STRING))
+                yield chunk
+                for index in answered - ended:
+                    ended.add(index)
+                    stream.cancel_output(index)
 
     async def score(
         self,
@@ -325,6 +386,9 @@ class Service:
 
     def _stats(self) -> Mapping[str, float]:
         return self.backend.stats() if isinstance(self.backend, HasStats) else {}
+
+    def _step_sizes(self) -> StepSizes | None:
+        return self.backend.step_sizes() if isinstance(self.backend, HasStepSizes) else None
 
 
 class Ticket:

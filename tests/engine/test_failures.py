@@ -73,6 +73,7 @@ def test_logits_that_are_no_numbers_end_the_call_and_are_never_drawn(options: di
     assert isinstance(sick.error, BackendError) and "not numbers" in str(sick.error)
     assert len(sick.tokens()) == 2
     assert healthy.tokens() == [3] * 5
+    assert driver.core.stats.metrics()["corrupted_requests_total"] == 1
 
 
 def test_scores_that_are_no_numbers_are_refused() -> None:

@@ -75,7 +75,7 @@ def test_a_consumer_whose_loop_is_gone_does_not_disturb_the_sender() -> None:
 
 
 def test_what_follows_the_first_item_is_gathered_until_the_interval_or_the_end() -> None:
-    async def batches(interval_s: float) -> list[list[int]]:
+    async def batches(interval_s: float, *, pushed_at_once: bool = False) -> list[list[int]]:
         mailbox: Mailbox[int] = Mailbox(interval_s=interval_s)
         found: list[list[int]] = []
 
@@ -86,13 +86,15 @@ def test_what_follows_the_first_item_is_gathered_until_the_interval_or_the_end()
         reader = asyncio.ensure_future(read())
         for item in range(4):
             mailbox.push(item)
-            for _ in range(5):  # the reader has all the turns it wants
+            for _ in range(0 if pushed_at_once else 5):  # the reader has all the turns it wants
                 await asyncio.sleep(0)
         mailbox.close()
         await reader
         return found
 
     assert asyncio.run(batches(0.0)) == [[0], [1], [2], [3]]
+    assert asyncio.run(batches(0.0, pushed_at_once=True)) == [[0], [1], [2], [3]]
+    assert asyncio.run(batches(1000.0, pushed_at_once=True)) == [[0, 1, 2, 3]]
     assert asyncio.run(batches(1000.0)) == [[0], [1, 2, 3]]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +13,9 @@ import pytest
 from engine_server import engine_serving
 from scripted_engine import saying, tokenizer
 from server_client import Client, events
+
+from sgrt.engine.job import GenerateJob
+from sgrt.engine.loop import EngineLoop
 
 SCHEMA = {
     "type": "object",
@@ -215,6 +220,50 @@ def test_metrics_show_what_the_engine_did_and_name_nothing_twice() -> None:
         assert "sgrt:forced_tokens_total" in types
 
 
+# What dashboards of another server ask for, by its stems; counters end in `_total` there as well.
+STEMS = [
+    "time_to_first_token_seconds",
+    "inter_token_latency_seconds",
+    "request_time_per_output_token_seconds",
+    "e2e_request_latency_seconds",
+    "request_queue_time_seconds",
+    "request_prefill_time_seconds",
+    "request_decode_time_seconds",
+    "request_inference_time_seconds",
+    "request_prompt_tokens",
+    "request_generation_tokens",
+    "iteration_tokens_total",
+    "num_requests_running",
+    "num_requests_waiting",
+    "num_requests_waiting_by_reason",
+    "kv_cache_usage_perc",
+    "prefix_cache_queries_total",
+    "prefix_cache_hits_total",
+    "prompt_tokens_cached_total",
+    "num_preemptions_total",
+    "request_success_total",
+    "admission_rejections_total",
+    "corrupted_requests_total",
+    "prompt_tokens_total",
+    "generation_tokens_total",
+]
+
+
+def test_metrics_come_under_the_stems_that_dashboards_know() -> None:
+    with engine_serving(saying("hello")) as (client, engine):
+        client.chat(max_tokens=3)
+        lines = client.get("/metrics").text.splitlines()
+        types = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+        assert not [stem for stem in STEMS if f"sgrt:{stem}" not in types]
+        reasons = [line for line in lines if line.startswith("sgrt:num_requests_waiting_by_reason")]
+        assert reasons == [
+            f'sgrt:num_requests_waiting_by_reason{{model_name="stub",reason="{reason}"}} 0'
+            for reason in ("capacity", "grammar")
+        ]
+        steps = 'sgrt:iteration_tokens_total_count{model_name="stub"} '
+        assert f"{steps}{int(engine.stats()['engine_steps_total'])}" in lines
+
+
 def test_the_cache_can_be_flushed_and_the_server_says_what_it_is() -> None:
     with engine_serving(saying("hello")) as (client, _):
         client.complete(prompt="a longer prompt " * 20)
@@ -238,3 +287,36 @@ def _calls(items: list[dict[str, Any]]) -> Sequence[Mapping[str, Any]]:
             call = calls.setdefault(piece["index"], {"function": {"arguments": ""}})
             call["function"]["arguments"] += piece["function"]["arguments"]
     return [call for _, call in sorted(calls.items())]
+
+
+def test_a_choice_that_a_stop_string_ended_is_not_computed_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tools the server looks for stop strings itself; the other choices go on to their end."""
+    stops, goes_on = tokenizer().encode("s!"), tokenizer().encode("g")[0]
+    was_ended = threading.Event()
+    lengths: list[int] = []
+
+    def script(prompt: Sequence[int], output: Sequence[int]) -> Mapping[int, float]:
+        if not output:
+            return {stops[0]: 30.0, goes_on: 30.0}  # the seeds of the choices decide
+        if output[0] != stops[0]:
+            return {goes_on: 30.0}
+        lengths.append(len(output))
+        assert len(output) < 4 or was_ended.wait(20), "nobody ended the choice"
+        return {stops[1]: 30.0}
+
+    original = EngineLoop.cancel_output
+
+    def cancel_output(self: EngineLoop, job: GenerateJob, index: int) -> None:
+        original(self, job, index)
+        was_ended.set()
+
+    monkeypatch.setattr(EngineLoop, "cancel_output", cancel_output)
+    with engine_serving(script) as (client, _):
+        fields = {"tools": [TOOL], "stop": ["!"], "n": 6, "seed": 3, "temperature": 1.0, "max_tokens": 40}
+        choices = client.chat(**fields).json()["choices"]
+        texts = {choice["message"]["content"] for choice in choices}
+        assert texts == {"s", "g" * 40}
+        assert max(lengths) < 40
+        metrics = client.get("/metrics").text
+    assert re.search(r'finished_reason="stop_string"\S* [1-5]\n', metrics)
+    assert not re.search(r'finished_reason="cancelled"', metrics)
