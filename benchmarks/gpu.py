@@ -3,9 +3,11 @@
     python benchmarks/gpu.py --out DIR [--budget 480] [--only STAGE ...]
     python benchmarks/gpu.py --dry          tiny sizes in Triton's interpreter, on any machine
 
-Stages, in the order of what they tell: ceilings of this machine (copy, matmul) -> correctness of every op against
+Stages, in the order of what they tell: all kernels are compiled, by a process for each core -> ceilings of this
+machine (copy, matmul) -> correctness of every op against
 float64 -> decode attention as a share of the copy rate, beside torch's attention -> the other kernels -> tree against
-flat attention -> decode steps of an 8B-shaped model in CUDA graphs -> small models on the GPU against the CPU. Each
+flat attention -> decode steps of an 8B-shaped model in CUDA graphs -> small models on the GPU against the CPU ->
+torch's flex_attention, which compiles for long. Each
 writes gpu.json when it is done; the table comes last; the exit status is not 0 if a check failed. Needs torch, triton
 and numpy alone. A dry run proves that the script works; its times mean nothing and are not printed.
 """
@@ -32,6 +34,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--dry", action="store_true", help="tiny sizes, interpreted, no GPU")
     parser.add_argument("--only", nargs="*", default=[], help="run these stages alone")
+    parser.add_argument("--part", default="", help=argparse.SUPPRESS)  # K/N: compile every Nth case from K on
     parser.add_argument("--seed", type=int, help="of all inputs; default: a fresh one")
     return parser.parse_args()
 

@@ -50,16 +50,16 @@ def check_attention(bench: Bench) -> dict[str, object]:
     """Decode, extend and tree attention over exact and sealed pages."""
     errors: dict[str, object] = {}
     lengths = bench.pick([1, 37, 1000, 4097], [1, 37, 70])
-    for shape in bench.pick(REAL_SHAPES, DRY_SHAPES):
+    for shape in bench.cases(bench.pick(REAL_SHAPES, DRY_SHAPES)):
         limit = limit_of(shape)
         for name, chunks in (("decode", None), ("extend", [min(length, 300) for length in lengths])):
             contexts = make_contexts(bench, shape, lengths, chunks)
             error = relative_error(contexts.attend(bench), contexts.expected())
             errors[f"{name} {shape}"] = error
             bench.check(f"{name} {shape}", error, limit)
-    for shape in bench.pick((*REAL_SHAPES[:4], REAL_SHAPES[7]), DRY_SHAPES[:2]):
+    for shape in bench.cases(bench.pick((*REAL_SHAPES[:4], REAL_SHAPES[7]), DRY_SHAPES[:2])):
         errors[f"tree {shape}"] = _check_tree(bench, shape)
-    for shape in bench.pick(REAL_SHAPES[:3], DRY_SHAPES[:2]):
+    for shape in bench.cases(bench.pick(REAL_SHAPES[:3], DRY_SHAPES[:2])):
         _check_mixed(bench, shape)
     return errors
 

@@ -43,18 +43,23 @@ def time_decode(bench: Bench) -> dict[str, object]:
     shares: dict[str, object] = {}
     base = bench.pick(LLAMA, DRY)
     cases = bench.pick([(64, 4096), (1, 32768), (256, 1024), (16, 8192)], [(2, 70)])
-    for batch, length in cases:
+    for batch, length in bench.cases(cases):
         for sealed in (None, FP8, INT8):
             shape = Shape(heads=base.heads, kv_heads=base.kv_heads, head_dim=base.head_dim, sealed=sealed)
             contexts = [
-                make_contexts(bench, shape, [length] * batch, repeats=True) for _ in range(bench.pick(3, 1))
+                make_contexts(bench, shape, [length] * batch, repeats=True)
+                for _ in range(1 if bench.is_compiling else bench.pick(3, 1))
             ]
             seconds = bench.seconds(_attending(bench, contexts), len(contexts))
             name = f"decode batch {batch} context {length} {str(sealed or BF16).removeprefix('torch.')}"
             shares[name] = bench.add_bandwidth(name, seconds, context_bytes(contexts[0]))
         shares[f"sdpa batch {batch} context {length}"] = _time_sdpa(bench, base, batch, length)
-    shares["flex"] = _time_flex(bench, base, *cases[0])
     return shares
+
+
+def time_flex(bench: Bench) -> dict[str, object]:
+    """The flex_attention of torch over dense bfloat16 contexts."""
+    return {"share": _time_flex(bench, bench.pick(LLAMA, DRY), 64, 4096)}
 
 
 def _dense(bench: Bench, shape: Shape, batch: int, length: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -94,7 +99,7 @@ def time_extend(bench: Bench) -> dict[str, object]:
     """Chunked prefill, in products a second as a share of the matmul rate."""
     shares: dict[str, object] = {}
     base = bench.pick(LLAMA, DRY)
-    for length, chunk in bench.pick([(8192, 8192), (16384, 2048)], [(70, 40)]):
+    for length, chunk in bench.cases(bench.pick([(8192, 8192), (16384, 2048)], [(70, 40)])):
         for sealed in (None, FP8):
             shape = Shape(heads=base.heads, kv_heads=base.kv_heads, head_dim=base.head_dim, sealed=sealed)
             contexts = make_contexts(bench, shape, [length], [chunk], repeats=True)
@@ -161,10 +166,11 @@ def time_tree(bench: Bench) -> dict[str, object]:
     """
     base = bench.pick(LLAMA, DRY)
     ratios: dict[str, object] = {}
-    for name, shared, own, forks in bench.pick(
+    cases = bench.pick(
         [("64 forks of 4096 + 256", 4096, 256, 64), ("64 x 4096, nothing shared", 0, 4096, 64)],
         [("3 forks of 64 + 20", 64, 20, 3)],
-    ):
+    )
+    for name, shared, own, forks in bench.cases(cases):
         for sealed in (None, FP8):
             shape = replace(base, sealed=sealed)
             contexts = make_contexts(bench, shape, [shared + own] * forks, repeats=True)

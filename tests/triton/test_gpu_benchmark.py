@@ -17,7 +17,9 @@ def test_a_dry_run_passes_every_stage_and_states_no_time(tmp_path: Path) -> None
     written = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))
     assert written["is_dry"] is True
     stages = {name: stage for name, stage in written.items() if isinstance(stage, dict)}
-    assert len(stages) == 11
+    assert len(stages) == 13
+    assert stages["compile"]["failures"] == []
+    assert sum(stage["limit_s"] for stage in stages.values()) <= 480  # what they need at most fits the budget
     assert not any("error" in stage or "skipped" in stage for stage in stages.values())
     table = result.stdout[result.stdout.index("case ") :]
     assert " us" not in table and "TB/s" not in table and "tokens/s" not in table
