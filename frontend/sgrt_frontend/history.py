@@ -14,7 +14,7 @@ from sgrt_frontend.expression import Body, Constant, Expression, Joined, Turn, e
 from sgrt_frontend.gen import Gen
 from sgrt_frontend.generate import Place
 from sgrt_frontend.rope import PieceKind, Rope
-from sgrt_frontend.run import Run
+from sgrt_frontend.run import Run, in_thread
 from sgrt_frontend.scope import Scope
 from sgrt_frontend.select import Select
 from sgrt_frontend.slot import Slot
@@ -162,7 +162,11 @@ class History:
                 raise self._link.failure or Cancelled("the run ended before this state did")
             return self._run.encoder.extend(self._link.settled, self._pending)
         rope = self._seal().settled
-        return rope if rope is not None else cast("Rope", self._run.wait(self._rope_slot(None)))
+        return (
+            rope
+            if rope is not None
+            else cast("Rope", self._run.wait(self._rope_slot(None), awaited=in_thread("text")))
+        )
 
     def _rope_slot(self, reduce: Callable[[Rope], object] | None, *, name: str = "") -> Slot:
         """A slot that gets the rope up to here, or something of it."""

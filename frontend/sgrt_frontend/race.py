@@ -24,7 +24,7 @@ def first_of(states: Iterable[State], variable: str | Var[Any], *, accept: Accep
     """
     racers = list(states)
     slot = _race(racers, variable, accept)
-    return racers[cast("int", racers[0]._run.wait(slot))]
+    return racers[cast("int", racers[0]._run.wait(slot, awaited="await sgrt.afirst_of(...)"))]
 
 
 async def afirst_of(

@@ -51,6 +51,11 @@ def derived_seed(seed: int, place: str) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
+def in_thread(method: str) -> str:
+    """How an async body calls what waits for a state's text."""
+    return f"await asyncio.to_thread(s.{method})"
+
+
 class Run:
     """Owns the calls of one execution. Made on its loop; states of any thread append through it."""
 
@@ -165,8 +170,8 @@ class Run:
         """Raise this variable's failure at the end of the run if the program never looks at it."""
         self._slots.append(slot)
 
-    def wait(self, slot: Slot) -> object:
-        """Block until a variable has its value.
+    def wait(self, slot: Slot, *, awaited: str = "") -> object:
+        """Block until a variable has its value. `awaited` is what an async body writes instead.
 
         Raises:
             InvalidRequest: an async body would block its own loop.
@@ -174,8 +179,8 @@ class Run:
         """
         if self.is_on_loop and not slot.is_done:
             raise InvalidRequest(
-                f"an async program awaits its variables: write `await s.get({slot.name!r})`; a program called inside it "
-                "that waits for its own values has to be async as well",
+                f"an async program awaits its values: write `{awaited or f'await s.get({slot.name!r})'}`; a program called "
+                "inside it that waits for its own values has to be async as well",
                 param=slot.name,
             )
         with UserFrames():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, NoReturn, cast, overload
+from typing import Any, Generic, NoReturn, cast, overload
 
 from typing_extensions import TypeVar
 
@@ -15,7 +15,7 @@ from sgrt_frontend.chain import Link
 from sgrt_frontend.errors import DeadlineExceeded, InvalidRequest
 from sgrt_frontend.expression import Body, Expression, Value, Var, expression_of
 from sgrt_frontend.rope import Rope
-from sgrt_frontend.run import Run
+from sgrt_frontend.run import Run, in_thread
 from sgrt_frontend.scope import Scope
 from sgrt_frontend.scoring import Scored, Scoring
 from sgrt_frontend.slot import Slot
@@ -110,11 +110,11 @@ class State(Variables, Generic[R_co]):
     @property
     def result(self) -> R_co:
         """What the body returned; waits for it (nested programs run beside their caller)."""
-        return cast("R_co", self._run.wait(self._result))
+        return cast("R_co", self._run.wait(self._result, awaited="await inner(...)"))
 
-    async def done(self) -> R_co:
-        """Await what the body of a nested program returns."""
-        return cast("R_co", await self._result.get())
+    def __await__(self) -> Generator[Any, Any, R_co]:
+        """What the body of a nested program returns: `await inner(...)`, in the body of an async one."""
+        return cast("Generator[Any, Any, R_co]", self._result.get().__await__())
 
     @property
     def error(self) -> BaseException | None:
@@ -223,7 +223,9 @@ class State(Variables, Generic[R_co]):
 
     def score(self, continuations: Sequence[str]) -> list[Score]:
         """Log-probabilities of texts after the state so far, which stays as it is; waits for them."""
-        return cast("list[Score]", self._run.wait(self._score_slot(continuations)))
+        return cast(
+            "list[Score]", self._run.wait(self._score_slot(continuations), awaited="await s.ascore(...)")
+        )
 
     async def ascore(self, continuations: Sequence[str]) -> list[Score]:
         """Await the log-probabilities of texts after the state so far."""
@@ -250,7 +252,7 @@ class State(Variables, Generic[R_co]):
 
         scoring = Scoring(run=self._run, slot=slot, label=self._next_label(), split=split)
         self._run.start(self._seal(), scoring.extend, scope=self._scope, slot=slot)
-        return cast("list[Score]", self._run.wait(slot))[0]
+        return cast("list[Score]", self._run.wait(slot, awaited=in_thread("prompt_logprobs")))[0]
 
     def save(self, path: str | Path) -> None:
         """Write tokens, turns and variables to a file; waits for them.

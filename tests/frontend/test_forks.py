@@ -8,6 +8,8 @@ from program_runs import run
 from sgrt_frontend.errors import Cancelled, InvalidRequest, ProgramError
 from sgrt_frontend.expression import assistant
 from sgrt_frontend.gen import gen
+from sgrt_frontend.program import function
+from sgrt_frontend.scope import Scope
 from sgrt_frontend.scripted import Answer, ScriptedBackend
 from sgrt_frontend.state import State
 
@@ -114,3 +116,47 @@ def test_forks_inside_a_turn_end_it_with_their_own_text() -> None:
         "<|user|>\nTicket. Long?<|end|>\n<|assistant|>\n",
         "<|user|>\nTicket. Short?<|end|>\n<|assistant|>\n",
     ]
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_copies_of_copies_nest_without_end(is_cancelled: bool) -> None:
+    @function
+    def body(s: State) -> str:
+        s += "x"
+        last = s
+        for _ in range(1500):
+            last = last.copy()
+            last += "y"
+        last += gen("v", max_tokens=2)
+        found = last.value("v", str)
+        if is_cancelled:
+            s.cancel()
+        return found
+
+    assert body.on(ScriptedBackend(["a"])).run().result == "a"
+
+
+def test_a_cancelled_state_takes_what_is_far_inside_with_it() -> None:
+    @function
+    def body(s: State) -> None:
+        s += "x"
+        last = s
+        for _ in range(50):
+            last = last.copy()
+        last += gen("v")
+        s.cancel()
+        with pytest.raises(Cancelled):
+            last["v"]
+
+    body.on(ScriptedBackend([Answer(text="a", delay_s=60.0)])).run()
+
+
+def test_a_scope_forgets_what_is_over() -> None:
+    outer = Scope(None)
+    kept = Scope(Scope(outer))  # the one between lives as long as the one inside
+    for _ in range(3):
+        Scope(outer)
+    assert len(list(outer._tree())) == 3
+    outer.cancel()
+    assert kept.is_cancelled
+    assert Scope(kept).is_cancelled

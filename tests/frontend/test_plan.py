@@ -185,7 +185,7 @@ def test_nested_and_async_programs_are_planned() -> None:
         word = await s.get("x", str)
         children = [inner(word), inner("b")]
         for child in children:
-            await child.done()
+            await child
 
     planned = outer.on(five_words()).plan()
     assert planned.calls == Bounds(3, 3)

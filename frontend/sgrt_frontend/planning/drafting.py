@@ -184,7 +184,7 @@ class _Tracing:
 
     def _refuse_the_rest(self, scope: Scope) -> None:
         """Cancelling depends on time; and a parameter of a call must not depend on generated text."""
-        if scope.is_cancelled_anywhere:
+        if scope.has_cancelling:
             raise NotStatic("the body cancels calls")
         shown = "".join(
             repr(placed.step.call.expression) for placed in self._placed if placed.step.call is not None
