@@ -139,10 +139,11 @@ class _Prompts:
 def _fits(engine: Engine, load: Load) -> bool:
     limits = engine.parts.limits
     tokens = load.prompt + load.drawn
-    pages = -(-tokens // limits.page_tokens) * load.count
+    common = load.cached // limits.page_tokens if load.shared else 0
+    own = -(-tokens // limits.page_tokens) - common
     return (
         tokens <= limits.request_tokens
-        and pages + 1 <= limits.num_pages
+        and common + own * load.count < limits.num_pages
         and load.count <= limits.max_running
         and (load.cached == 0 or engine.config.prefix_caching)
     )
