@@ -10,6 +10,7 @@ from sgrt.cli.options import add_context_tokens, add_device, add_kv_cache_dtype,
 from sgrt.cli.user_file import read_text
 from sgrt.config import ComputeMode, KvCacheDtype
 from sgrt.engine.engine import Engine
+from sgrt.tokenizer.opening import opened
 from sgrt_frontend.call import Call, Finish, Message, Role, SamplingParams
 from sgrt_grammars.constraint import Choice, Constraint, JsonSchema, Regex
 
@@ -98,7 +99,7 @@ def _prompt(engine: Engine, text: str, *, system: str, is_raw: bool) -> tuple[in
             file=sys.stderr,
         )
     if is_raw or not model.has_chat_template:
-        return engine.begin_tokens() + engine.encode(f"{system}{text}", special=True, is_start=True)
+        return opened(engine.begin_tokens(), engine.encode(f"{system}{text}", special=True, is_start=True))
     head = [Message(role=Role.SYSTEM, content=system)] if system else []
     return engine.render([*head, Message(role=Role.USER, content=text)], open_assistant=True)
 

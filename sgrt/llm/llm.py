@@ -16,6 +16,7 @@ from sgrt.llm.llm_tokenizer import LLMTokenizer
 from sgrt.llm.outputs import CompletionOutput, Logprob, RequestOutput
 from sgrt.llm.progress import progress_bar
 from sgrt.llm.sampling_params import SamplingParams
+from sgrt.tokenizer.opening import opened
 from sgrt_frontend.call import Call, Score, StopReason, TokenLogprob
 from sgrt_grammars.constraint import AnyText
 
@@ -162,7 +163,7 @@ class LLM:
             return self._tokens(given)  # type: ignore[arg-type]  # checked on the line before
         if isinstance(prompt, str):
             tokenizer = self._engine.parts.tokenizer
-            return (*tokenizer.begin_tokens, *tokenizer.encode(prompt, special=True, is_start=True))
+            return opened(tokenizer.begin_tokens, tokenizer.encode(prompt, special=True, is_start=True))
         return tuple(prompt)
 
     def _run(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sgrt.tokenizer.chat_template import ChatTemplate
 from sgrt.tokenizer.disguise import Json
+from sgrt.tokenizer.opening import opened
 from sgrt.tokenizer.tokenizer import Tokenizer
 
 
@@ -32,10 +33,10 @@ class LLMTokenizer:
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Token ids. Marks such as `<|im_start|>` are special tokens, as in prompts of `LLM.generate`.
 
-        `add_special_tokens` puts what every text begins with before it.
+        `add_special_tokens` puts what every text begins with before it, unless it begins with that itself.
         """
         begin = self._tokenizer.begin_tokens if add_special_tokens else ()
-        return [*begin, *self._tokenizer.encode(text, special=True, is_start=True)]
+        return list(opened(begin, self._tokenizer.encode(text, special=True, is_start=True)))
 
     def decode(self, token_ids: int | Sequence[int], *, skip_special_tokens: bool = False) -> str:
         """The text of tokens; broken UTF-8 becomes U+FFFD."""

@@ -25,6 +25,7 @@ from sgrt.server.prompts import Renderer, template_of
 from sgrt.server.response_store import ResponseStore
 from sgrt.server.sessions import SessionStore
 from sgrt.server.tool_setup import choose_format, has_reasoning
+from sgrt.tokenizer.opening import opened
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.call import Call, CallPlan, Chunk, Score, StopReason
 
@@ -199,7 +200,8 @@ class Service:
             ContextOverflow: even in the longest tokens there are, the text would fill the context.
         """
         begin = self.backend.begin_tokens() if begins else ()
-        return begin + await self.encode(text, special=special, is_start=True)
+        token_ids = await self.encode(text, special=special, is_start=True)
+        return opened(begin, token_ids)
 
     async def encode(self, text: str, *, special: bool = False, is_start: bool = False) -> tuple[int, ...]:
         """Token ids of `text`; long texts are encoded beside the event loop.
