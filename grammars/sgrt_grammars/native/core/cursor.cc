@@ -41,13 +41,10 @@ bool Cursor::advance(int32_t token) {
     const uint8_t* bytes = m.vocabulary.text(token);
     bool is_simple = threads.size() == 1 && length > 0;
     if (is_simple) {    // one alternative and no guard on the way: no need for the text
-        Id at = threads[0].node;
-        for (int32_t i = 0, taken; i < length && is_simple; i += taken) {
-            const Id target = m.derive_text(at, bytes + i, length - i, taken);
-            if (target == NOTHING_ID) return false;
-            is_simple = !m.node(target).has_guard;
-            at = target;
-        }
+        int32_t taken = 0;
+        const Id at = m.derive_all(threads[0].node, bytes, length, taken);
+        if (at == NOTHING_ID) return false;
+        is_simple = taken == length;
         if (is_simple) {
             const Thread thread{at, threads[0].registers};
             if (thread.registers && m.tightness(at) != LOOSE) is_simple = false;

@@ -231,20 +231,6 @@ Id Machine::derive(Id id, int32_t symbol) {
     return known(node(id), symbol, id);
 }
 
-// The derivative by the first `taken` of some bytes: by all that a literal at the beginning holds, without making nodes
-// on the way, where it is not known by one.
-Id Machine::derive_text(Id id, const uint8_t* bytes, int32_t count, int32_t& taken) {
-    const Node& n = node(id);
-    const bool is_pair = n.kind == CONCATENATION && node(n.a).kind == LITERAL;
-    taken = 1;
-    if (n.edge(bytes[0]) >= 0 || !(is_pair || n.kind == LITERAL)) return derive(id, bytes[0]);
-    const Node& text = is_pair ? node(n.a) : n;
-    taken = std::min(count, text.size);
-    if (memcmp(text.data, bytes, size_t(taken))) return NOTHING_ID;
-    const Id rest = literal(text.data + taken, text.size - taken);
-    return is_pair ? concatenation(rest, n.b) : rest;
-}
-
 // Known not to start with the byte, so it has no derivative to keep.
 bool Machine::is_refused(Id id, int32_t symbol) {
     return symbol < 256 && node(id).first_known && !node(id).first.test(symbol);

@@ -36,6 +36,30 @@ const Split* Machine::inside(Id head, const Bits& following) {
     return found.split.get();
 }
 
+// Whether a regular sequence begins with what may be passed and is told by its bytes from what follows, like spaces in
+// front of a word: its states are shared by many sequences, those of the whole are its own.
+bool Machine::is_apart(const Node& n) {
+    return n.kind == CONCATENATION && n.regular && node(n.a).kind != LITERAL && is_nullable(n.a) &&
+           !(first(n.a) & first(n.b)).any();
+}
+
+// What stays inside the head of a node, or inside what that begins with; null if nothing is kept of either.
+const Split* Machine::inside(Id id) {
+    const Node& n = node(id);
+    if (n.kind != CONCATENATION) return nullptr;
+    Id head = id;
+    if (!n.regular) {
+        first(n.a);
+        if (!node(n.a).regular || node(n.a).only_symbol >= 0) return nullptr;
+        const Split* parts = inside(n.a, first(n.b));
+        if (parts) return is_loose_inside(*parts, n.b) ? parts : nullptr;
+        if (node(n.b).has_capture) return nullptr;
+        head = n.a;
+    }
+    const Node& h = node(head);
+    return is_apart(h) && !is_nullable(h.b) ? inside(h.a, first(h.b)) : nullptr;
+}
+
 bool Machine::split_few(Split& out, const Bits& following) {
     struct Level {
         Id state;

@@ -211,13 +211,14 @@ public:
     void define_value(Id id, Id value);
     std::string pointer(Id id) const;       // of a value
 
-    // Derivatives (derive.cc).
+    // Derivatives (derive.cc, derive_text.cc).
     const std::vector<int32_t>& passes(Id id);
     bool is_nullable(Id id) { return !passes(id).empty(); }
     const Bits& first(Id id);
     const std::vector<int32_t>& specials(Id id);
     Id derive(Id id, int32_t symbol);
     Id derive_text(Id id, const uint8_t* bytes, int32_t count, int32_t& taken);
+    Id derive_all(Id id, const uint8_t* bytes, int32_t count, int32_t& taken);
     const Partition& partition(Id id);
 
     // Liveness (liveness.cc).
@@ -298,6 +299,7 @@ private:
     void specials_step(Id id, std::vector<Id>& missing);
     void derive_step(Id id, int32_t symbol, std::vector<Id>& missing);
     void derive_concatenation(Node& n, Id id, int32_t symbol, std::vector<Id>& missing);
+    Id derive_head(const Node& n, Id id, const uint8_t* bytes, int32_t count, int32_t& taken, bool& is_guarded);
     void classes_step(Id id, std::vector<Id>& missing);
     Id known(const Node& n, int32_t symbol, Id id) const;
     void remember(Id id, int32_t symbol, Id target);
@@ -339,7 +341,9 @@ private:
     };
     int32_t following_number(const Bits& following);
     uint64_t split_key(Id head, const Bits& following);
+    const Split* inside(Id id);
     const Split* inside(Id head, const Bits& following);
+    bool is_apart(const Node& n);
     bool split_few(Split& out, const Bits& following);
     bool is_loose_inside(const Split& parts, Id tail);
 
@@ -347,6 +351,7 @@ private:
     Split& split(Id head, const Bits& following);
     bool is_split_known(Id head, const Bits& following) { return splits_.count(split_key(head, following)) > 0; }
     void split_plainly(Split& out, const Bits& following);
+    Bits differing(Id id, Id other);
     bool split_from_base(Split& out, const Bits& following);
     bool split_by_slices(Split& out, const Bits& following);
     bool split_by_parts(Split& out, const Bits& following);

@@ -80,6 +80,7 @@ void Walk::prepare(Id from, const Trie& trie) {
     }
     tails.clear();
     pool.clear();
+    space->told = {};
     start[0] = 0;
     while (machine.node(from).kind == DEFERRED) from = machine.unfold(from);
     add(from, -1, 0, 0);
@@ -106,8 +107,16 @@ Id Walk::whole(Places places) {
 }
 
 Tightness Walk::tightness(const Place& place) {
+    if (place.tail < 0 && machine.node(place.head).regular) return LOOSE;
+    WalkSpace::Told& told = space->told;        // many tokens lead to one place
+    if (told.head != place.head || told.tail != place.tail || told.offset != place.offset)
+        told = {place.head, place.tail, place.offset, find_tightness(place)};
+    return told.tight;
+}
+
+Tightness Walk::find_tightness(const Place& place) {
     const bool is_regular = machine.node(place.head).regular;
-    if (place.tail < 0) return is_regular ? LOOSE : machine.tightness(place.head);
+    if (place.tail < 0) return machine.tightness(place.head);
     if (!is_regular) return machine.tightness(whole(place));
     if (tails[place.tail].has_capture) return machine.tightness(head_of(place), tails.whole(machine, place.tail));
     if (place.offset >= 0 || !machine.is_nullable(place.head)) return LOOSE;
@@ -262,6 +271,8 @@ void Walk::add(Id id, int32_t tail, uint8_t flags, size_t begin) {
     } else if (n.kind == ALTERNATION && (n.is_tree || !n.regular) && (size_t(n.count) < MAX_PLACES || n.has_guard)) {
         for (int32_t i = 0; i < n.count; i++)
             if (machine.is_alive(n.parts[i])) add(n.parts[i], tail, flags, begin);
+    } else if (machine.is_apart(n)) {
+        put({n.a, tails.push(machine, n.b, tail), -1, flags}, begin);
     } else if (n.regular) {
         put({id, tail, text_of(machine, id) ? 0 : -1, flags}, begin);
     } else if (n.kind == DEFERRED && n.a && !machine.is_key_choice(n)) {

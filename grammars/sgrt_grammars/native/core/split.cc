@@ -98,36 +98,47 @@ struct Machine::SplitWalk {
     // False if they differ in too much.
     bool run_beside(Machine& m, Id other) {
         const Trie& trie = m.trie;
-        std::vector<std::pair<Id, Id>> states(size_t(trie.max_depth) + 1, {out.head, other});
-        int32_t covered = 0;
+        struct Level {
+            Id from, beside;
+            Bits bytes;     // by which they may differ
+            int32_t edge, end;
+        };
+        std::vector<Level> path;
+        auto enter = [&](Id from, Id beside, int32_t at) {
+            Bits bytes = m.differing(from, beside);
+            if (m.is_nullable(from)) bytes = bytes | following;
+            path.push_back({from, beside, bytes, trie.edge_start[size_t(at)], trie.edge_start[size_t(at) + 1]});
+        };
+        enter(out.head, other, trie.size);
         int64_t steps = 0;
-        for (int32_t at = 0; at < trie.size;) {
-            const size_t depth = size_t(trie.depth[size_t(at)]);
-            const uint8_t byte = trie.byte[size_t(at)];
-            const auto [from, from_other] = states[depth - 1];
-            if (++steps > MAX_DIFFERENCE) return false;
-            if (at >= covered && following.test(byte) && m.is_nullable(from)) {
-                covered = trie.skip[size_t(at)];
-                for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(covered)]; i++)
-                    leaving.push_back(trie.tokens[size_t(i)]);
-            }
-            const Id target = m.derive(from, byte);
-            const Id beside = from_other == NOTHING_ID ? NOTHING_ID : m.derive(from_other, byte);
-            const bool is_alive = target != NOTHING_ID && m.is_alive(target);
-            const int32_t below = is_alive ? at + 1 : trie.skip[size_t(at)];
-            if (target == beside) {
-                at = trie.skip[size_t(at)];
+        while (!path.empty()) {
+            Level& level = path.back();
+            if (level.edge == level.end) {
+                path.pop_back();
                 continue;
             }
+            const int32_t at = trie.edge_child[size_t(level.edge)];
+            const uint8_t byte = trie.edge_byte[size_t(level.edge++)];
+            if (!level.bytes.test(byte)) continue;
+            if (++steps > MAX_DIFFERENCE) return false;
+            if (following.test(byte) && m.is_nullable(level.from)) {
+                const int32_t last = trie.token_start[size_t(trie.skip[size_t(at)])];
+                for (int32_t i = trie.token_start[size_t(at)]; i < last; i++) leaving.push_back(trie.tokens[size_t(i)]);
+            }
+            const Id target = m.derive(level.from, byte);
+            const Id beside = level.beside == NOTHING_ID ? NOTHING_ID : m.derive(level.beside, byte);
+            if (target == beside) continue;
+            const bool is_alive = target != NOTHING_ID && m.is_alive(target);
+            const int32_t below = is_alive ? at + 1 : trie.skip[size_t(at)];
             const int32_t first = trie.token_start[size_t(at)], last = trie.token_start[size_t(below)];
             for (int32_t i = first; i < last; i++) {
                 const int32_t token = trie.tokens[size_t(i)];
                 if (is_alive) set_bit(out.row, token);
                 else clear_bit(out.row, token);
             }
-            if (is_alive && first < last) ends.insert(target);
-            states[depth] = {target, beside};
-            at = below;
+            if (!is_alive) continue;
+            if (first < last) ends.insert(target);
+            enter(target, beside, at);
         }
         m.visited(steps);
         return true;
@@ -242,6 +253,26 @@ bool Machine::split_by_slices(Split& out, const Bits& following) {
     for (int64_t used = 0; used <= n.high; used++)
         out.ends.push_back(repetition(n.a, std::max<int64_t>(0, n.low - used), n.high - used));
     return true;
+}
+
+// The bytes by which the derivatives of two regular nodes may differ. Of texts without some words, and all of those texts,
+// by the bytes that the words begin with.
+Bits Machine::differing(Id id, Id other) {
+    if (id == other) return Bits();
+    const Node &n = node(id), &o = node(other);
+    if (other == NOTHING_ID) return first(id);
+    if (n.kind == CONCATENATION && o.kind == CONCATENATION && n.b == o.b) {
+        const Bits heads = differing(n.a, o.a);
+        return is_nullable(n.a) == is_nullable(o.a) ? heads : heads | first(n.b);
+    }
+    if (n.kind != INTERSECTION) return Bits::all();
+    std::vector<Id> whole;
+    Bits bytes;
+    for (int32_t i = 0; i < n.count; i++) {
+        if (node(n.parts[i]).kind == COMPLEMENT) bytes = bytes | first(node(n.parts[i]).a);
+        else whole.push_back(n.parts[i]);
+    }
+    return intersection(std::move(whole)) == other ? bytes : Bits::all();
 }
 
 // The bytes by which a state stays itself.

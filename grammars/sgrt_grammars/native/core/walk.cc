@@ -114,8 +114,7 @@ void Machine::compute_mask(Id id, NodeMask& mask) {
     const bool is_known_dense = first(id).count() > MANY_BYTES ||
                                 ((is_pair || n.regular) && is_split_known(head, first(is_pair ? n.b : EMPTY_ID)));
     if (!is_known_dense) {
-        const Split* parts = is_pair && node(head).only_symbol < 0 ? inside(head, first(n.b)) : nullptr;
-        if (parts && !is_loose_inside(*parts, n.b)) parts = nullptr;
+        const Split* parts = inside(id);
         if (parts) mask.few = &parts->few;
         const Trie& walked = parts ? *parts->residual : trie;
         Walk walk(*this);

@@ -52,7 +52,14 @@ struct WalkSpace {
         int32_t next, end;
     };
 
+    struct Told {       // the tightness last asked for
+        Id head = -1;
+        int32_t tail = -1, offset = -1;
+        Tightness tight = LOOSE;
+    };
+
     Tails tails;
+    Told told;
     std::vector<Place> pool;        // the places of every depth on the path, one depth after the other
     std::vector<size_t> start;      // where each depth begins
     std::vector<Bits> members;      // the bytes that may follow the places of a depth, where it pays to know them
@@ -98,6 +105,7 @@ struct Walk {
 
 private:
     Id head_of(const Place& place) const;
+    Tightness find_tightness(const Place& place);
     Bits first_of(const Place& place) const;
     bool follow(size_t depth, uint8_t byte);
     bool open(const Trie& trie, int32_t at, size_t depth);

@@ -2,6 +2,7 @@
 #include "../arena.cc"
 #include "../facts.cc"
 #include "../derive.cc"
+#include "../derive_text.cc"
 #include "../liveness.cc"
 #include "../members.cc"
 #include "../program.cc"
