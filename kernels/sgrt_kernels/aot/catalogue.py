@@ -76,7 +76,8 @@ class AttentionShape:
         return max(8, int(triton.next_power_of_2(self.group)))
 
 
-_SEQUENCES, _TOKENS, _PAGES, _TABLE = 64, 512, 4096, 512
+TABLE_COLUMNS = 520  # of the page table; no other argument is this number
+_SEQUENCES, _TOKENS, _PAGES = 64, 512, 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,17 +377,17 @@ def _query(rows: int, shape: AttentionShape) -> torch.Tensor:
 
 def _exact(shape: AttentionShape) -> _Pages:
     return _Pages(
-        tensors=(*_exact_pages(shape), meta(_SEQUENCES, _TABLE, dtype=_I32)),
-        strides=(_TABLE, *_exact_strides(shape), *_exact_strides(shape)),
+        tensors=(*_exact_pages(shape), meta(_SEQUENCES, TABLE_COLUMNS, dtype=_I32)),
+        strides=(TABLE_COLUMNS, *_exact_strides(shape), *_exact_strides(shape)),
         constants={},
     )
 
 
 def _sealed(shape: AttentionShape, *, own_pages: int) -> _Pages:
-    tables = (meta(_SEQUENCES, _TABLE, dtype=_I32), meta(_SEQUENCES, own_pages, dtype=_I32))
+    tables = (meta(_SEQUENCES, TABLE_COLUMNS, dtype=_I32), meta(_SEQUENCES, own_pages, dtype=_I32))
     return _Pages(
         tensors=(*_exact_pages(shape), *_sealed_pages(shape), *tables),
-        strides=(_TABLE, own_pages, *_sealed_strides(shape)),
+        strides=(TABLE_COLUMNS, own_pages, *_sealed_strides(shape)),
         constants={"CODE": shape.code, "PTX": True},
     )
 

@@ -7,7 +7,7 @@ H200 (see sgrt_kernels.aot.issue_model); `python -m sgrt_kernels.aot` prints a n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -213,6 +213,23 @@ def test_the_issue_ratio_of_decode_has_not_risen(name: str) -> None:
             f"issue_ratios.json has no column for triton {VERSION}; `python -m sgrt_kernels.aot` prints one"
         )
     assert decode_ratio(name) <= RATIOS[VERSION][name] * 1.05
+
+
+@pytest.mark.parametrize("build", [catalogue.decode, catalogue.sealed_decode])
+def test_a_page_table_of_any_width_is_read_by_the_same_kernel(
+    build: Callable[[AttentionShape, AttentionConfig], tuple[Launch, int]],
+) -> None:
+    launch, _ = build(AttentionShape(), default_config(90, 128, is_sealed=False))
+    places = [
+        place
+        for place, at in enumerate(launch.arguments)
+        if isinstance(at, int) and at == catalogue.TABLE_COLUMNS
+    ]
+    assert len(places) == 1
+    before, after = launch.arguments[: places[0]], launch.arguments[places[0] + 1 :]
+    others = [replace(launch, arguments=(*before, columns, *after)) for columns in (1, 7, 48)]
+    kernel = compile_launch(launch, 90)
+    assert all(compile_launch(other, 90) is kernel for other in others)
 
 
 def test_fp8_decode_can_reach_the_memory_rate() -> None:
