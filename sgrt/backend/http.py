@@ -22,6 +22,7 @@ from sgrt.backend.call_codec import (
 )
 from sgrt.backend.patience import Patience
 from sgrt.errors import BackendError, InvalidRequest, SgrtError
+from sgrt.process_mark import ProcessMark
 from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score
 from sgrt_frontend.spelling import Spelling
 
@@ -38,7 +39,7 @@ class HttpBackend:
     refuses is sent again when the server said, for `patience_s` seconds (and the call's deadline) at most.
 
     The server sends the first chunk of a call and its end at once, and what comes between every `interval_s` seconds;
-    0 sends every token by itself.
+    0 sends every token by itself. A forked child opens connections of its own.
     """
 
     def __init__(
@@ -55,25 +56,34 @@ class HttpBackend:
         """Nothing is sent yet.
 
         Raises:
-            InvalidRequest: `base_url` is no URL.
+            InvalidRequest: `base_url` is no URL of a server: `http://` or `https://`, a host, and no path of OpenAI's
+                routes (a `/v1` at its end is left out).
         """
         self._headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
-        self._base_url = base_url.rstrip("/")
+        self._base_url = _server_url(base_url)
         self._timeout = httpx.Timeout(timeout_s, connect=min(10.0, timeout_s))
         self._patience_s = patience_s
         self._interval_s = interval_s
+        self._transport = transport
         self._async_transport = async_transport
-        try:
-            self._client = httpx.Client(
-                base_url=self._base_url, headers=self._headers, timeout=self._timeout, transport=transport
-            )
-        except httpx.InvalidURL as error:
-            raise InvalidRequest(f"base_url: {base_url!r} is no URL ({error})", param="base_url") from error
-        # Connections belong to an event loop; programs may use several.
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
+        self._connect()
         self._described: tuple[Description, tuple[int, ...]] | None = None
         self._spelling: Spelling | None = None
         self._encoded = lru_cache(maxsize=_CACHED_TEXTS)(self._fetch_encoded)
+
+    def _connect(self) -> None:
+        self._process = ProcessMark()
+        self._client = httpx.Client(
+            base_url=self._base_url, headers=self._headers, timeout=self._timeout, transport=self._transport
+        )
+        # Connections belong to an event loop; programs may use several.
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
+
+    def _own_client(self) -> httpx.Client:
+        """The connections of this process: two that read from one socket would take each other's answers."""
+        if not self._process.is_here:
+            self._connect()
+        return self._client
 
     def __enter__(self) -> Self:
         return self
@@ -192,7 +202,7 @@ class HttpBackend:
 
     def _get(self, path: str, read: Callable[[Mapping[str, Any]], _Value]) -> _Value:
         try:
-            response = self._client.get(path)
+            response = self._own_client().get(path)
         except httpx.HTTPError as error:
             raise unreachable(self._base_url, error) from error
         return value_of(response, read)
@@ -201,10 +211,24 @@ class HttpBackend:
         self, path: str, body: Mapping[str, object], read: Callable[[Mapping[str, Any]], _Value]
     ) -> _Value:
         try:
-            response = self._client.post(path, json=body)
+            response = self._own_client().post(path, json=body)
         except httpx.HTTPError as error:
             raise unreachable(self._base_url, error) from error
         return value_of(response, read)
+
+
+def _server_url(text: str) -> str:
+    """Where a server's native routes stand."""
+    example = "write the address of the server, such as http://127.0.0.1:8000"
+    try:
+        url = httpx.URL(text)
+    except (httpx.InvalidURL, TypeError) as error:
+        raise InvalidRequest(
+            f"base_url: {text!r} is no URL ({error}); {example}", param="base_url"
+        ) from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise InvalidRequest(f"base_url: {text!r} is no URL of http or https; {example}", param="base_url")
+    return str(url).rstrip("/").removesuffix("/v1").rstrip("/")
 
 
 async def _chunks(response: httpx.Response) -> AsyncIterator[Chunk]:

@@ -46,6 +46,8 @@ def resolve(name_or_path: str | os.PathLike[str]) -> CheckpointPath:
         CorruptModel: a pulled model's file has not the size that it must have.
         DownloadError: a hub id could not be fetched.
     """
+    if not isinstance(name_or_path, str | os.PathLike):
+        raise ModelNotFound(f"{name_or_path!r} is no model; give a name such as 'smollm2', or a path")
     text = os.fspath(name_or_path)
     path = Path(text).expanduser()
     if path.is_file():
@@ -56,9 +58,16 @@ def resolve(name_or_path: str | os.PathLike[str]) -> CheckpointPath:
         return _pulled(PUBLISHED_MODELS[text])
     if path.is_dir():
         return _folder(path, path.resolve().name)
+    if _is_path(text):
+        raise ModelNotFound(f"no model {text!r}: there is no file or folder {path}")
     if _HUB_ID.fullmatch(text):
         return _hub(text)
     raise ModelNotFound(_not_found(text))
+
+
+def _is_path(text: str) -> bool:
+    """Whether a text can only be meant as a path: `models/x.gguf` looks like a hub id, but none ends so."""
+    return text.lower().endswith(".gguf") or text.startswith(("./", "../", "/", "~")) or text in (".", "..")
 
 
 def _file(path: Path) -> CheckpointPath:
@@ -110,7 +119,7 @@ def _hub(repository: str) -> CheckpointPath:
                 ignore_patterns=_HUB_DUPLICATES,
                 local_files_only=is_local,
             )
-        except errors.RepositoryNotFoundError as error:
+        except (errors.RepositoryNotFoundError, errors.HFValidationError) as error:
             raise ModelNotFound(f"{_not_found(repository)}, nor is there such a hub repository") from error
         except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError) as error:
             reason = error

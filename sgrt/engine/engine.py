@@ -42,7 +42,8 @@ class Engine:
             call = Call(prompt=engine.begin_tokens() + tokens)
             print(engine.complete(call)[0].text)
 
-    Methods may be called from any thread and any event loop. Leaving the context cancels what runs.
+    Methods may be called from any thread and any event loop of the process that made it; in a forked child they raise
+    `BackendError`. Leaving the context cancels what runs.
     """
 
     def __init__(self, model: str = "smollm2", **settings: Unpack[EngineSettings]) -> None:
@@ -193,7 +194,9 @@ class Engine:
 
         Raises:
             InvalidRequest: the model has no chat template, or it refuses these messages.
+            BackendError: this process is a fork of the engine's.
         """
+        self._loop.process.require()
         return self._parts.template.render(messages, add_generation_prompt=open_assistant)
 
     def render_chat(
@@ -208,7 +211,9 @@ class Engine:
 
         Raises:
             InvalidRequest: the model has no chat template, or it refuses these messages.
+            BackendError: this process is a fork of the engine's.
         """
+        self._loop.process.require()
         return self._parts.template.render(
             messages, add_generation_prompt=open_assistant, tools=tools, variables=variables
         )

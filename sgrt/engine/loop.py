@@ -15,6 +15,7 @@ from sgrt.engine.core import EngineCore
 from sgrt.engine.guide import Grammar
 from sgrt.engine.job import GenerateJob, Job
 from sgrt.errors import BackendError
+from sgrt.process_mark import ProcessMark
 
 T = TypeVar("T")
 
@@ -42,6 +43,7 @@ class EngineLoop:
 
     def __init__(self, core: EngineCore, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.bells = Bells()
+        self.process = ProcessMark()
         self._core = core
         self._clock = clock
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
@@ -62,11 +64,14 @@ class EngineLoop:
         self._thread.start()
 
     def stop(self, then: Callable[[], None] = _nothing) -> None:
-        """Cancel all jobs, end the thread, and do `then`, when nothing runs any more.
+        """Cancel all jobs, end the thread, and do `then`, when nothing runs any more. In a forked child do nothing: the
+        thread, and what `then` would release, are the parent's.
 
         Called on the engine's own thread (where a forgotten engine may be collected) it returns at once, and the
         thread ends after the step it is in.
         """
+        if not self.process.is_here:
+            return
         self._close(BackendError("the engine is closed"))
         is_own_thread = threading.current_thread() is self._thread
         if is_own_thread:
@@ -129,12 +134,15 @@ class EngineLoop:
         return answer
 
     def _post(self, run: Callable[[], None], abandon: Callable[[Exception], None]) -> None:
+        self.process.require()  # before the lock: a fork may have copied it locked
         with self._lock:
             if self._closed_by is not None:
                 raise BackendError(str(self._closed_by)) from self._closed_by.__cause__
             self._commands.put(_Command(run=run, abandon=abandon))
 
     def _post_if_open(self, run: Callable[[], None], abandon: Callable[[Exception], None]) -> None:
+        if not self.process.is_here:
+            return
         with self._lock:
             if self._closed_by is None:
                 self._commands.put(_Command(run=run, abandon=abandon))

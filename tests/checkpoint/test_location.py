@@ -64,6 +64,28 @@ def test_a_home_directory_may_be_abbreviated(tmp_path: Path, monkeypatch: pytest
     assert resolve("~/a.gguf").path == tmp_path / "a.gguf"
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["./missing.gguf", "models/missing.gguf", "../up", "./here/model", "/nowhere/model", "~/model", "x.GGUF"],
+)
+def test_what_can_only_be_a_path_is_no_hub_id(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelNotFound, match="no model .*: there is no file or folder"):
+        resolve(text)
+
+
+def test_a_name_that_the_hub_does_not_allow_is_not_found(tmp_path: Path) -> None:
+    assert looked_up_offline("some..body/model--x", tmp_path).startswith("ModelNotFound no model")
+
+
+@pytest.mark.parametrize("wrong", [None, 5, ["smollm2"]])
+def test_what_is_no_name_at_all_is_not_found(wrong: object) -> None:
+    with pytest.raises(ModelNotFound, match="is no model; give a name"):
+        resolve(wrong)  # type: ignore[arg-type]  # what users pass
+
+
 def test_a_pulled_model_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(ModelNotFound, match=r"'smollm2' is not at .*: run `sgrt pull smollm2` first"):

@@ -110,9 +110,24 @@ def test_another_server_is_said_to_be_one(question: str) -> None:
             QUESTIONS[question](remote)
 
 
-def test_what_is_no_url_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="base_url"):
-        HttpBackend("http://server:no")
+@pytest.mark.parametrize(
+    "url", ["http://server:no", "", "localhost:8123", "ftp://x", "http://", "server", None]
+)
+def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
+    with pytest.raises(InvalidRequest, match="base_url.*write the address of the server"):
+        HttpBackend(url)
+
+
+@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/behind/a/proxy", "/behind/a/proxy/v1"])
+def test_the_address_that_other_clients_take_is_the_servers_too(path: str) -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        return httpx.Response(200, json={"token_ids": []})
+
+    HttpBackend(f"http://server{path}", transport=httpx.MockTransport(answer)).encode("a")
+    assert asked == [f"{path.rstrip('/').removesuffix('/v1')}/encode"]
 
 
 FULL = json.dumps({"error": {"message": "full", "type": "overloaded_error", "code": "queue_full"}}).encode()
