@@ -2,7 +2,9 @@
 
 The language is that of Lark's Earley parser with `lexer="dynamic_complete"`: any way of splitting a text into
 terminals counts. Priorities choose among derivations and change no language. A terminal with lazy quantifiers
-ends as soon as it can. Ignored terminals may stand before, between and after the others.
+ends as soon as it can. Ignored terminals may stand before, between and after the others. Look-around and word
+boundaries see a terminal's own text alone (Lark lets them see its surroundings); where that leaves a way through the
+terminal no text at all, the grammar is refused.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from lark.load_grammar import load_grammar
 from sgrt_grammars.constraint import ContextFree, RegexDialect
 from sgrt_grammars.errors import CompileLimitExceeded, InvalidConstraint, UnsupportedConstraint
 from sgrt_grammars.notation.grammar import Body, Reference, Rules, Terminal, branch, loop, series
+from sgrt_grammars.regex.assertions import looks_away
 from sgrt_grammars.regex.compile import pattern_language
 from sgrt_grammars.regex.language import SOME_TEXT, Language, both, chain, either, outside
+from sgrt_grammars.regex.parser import parse_pattern
 
 _LAZY = ("*?", "+?", "??", "}?")
 
@@ -70,6 +74,13 @@ def _language(terminal: TerminalDef) -> Language:
     language = pattern_language(
         text, RegexDialect.PYTHON, is_full=True, pointer=terminal.name, keyword=f"terminal {terminal.name}"
     )
+    if looks_away(parse_pattern(text, RegexDialect.PYTHON)):
+        raise UnsupportedConstraint(
+            f"a look-around of {text!r} speaks of what stands around the terminal",
+            pointer=terminal.name,
+            keyword=f"terminal {terminal.name}",
+            hint="say in the rules what may stand there",
+        )
     if terminal.pattern.type == "re" and any(sign in text for sign in _LAZY):
         return both(language, outside(chain(language, SOME_TEXT)))
     return language

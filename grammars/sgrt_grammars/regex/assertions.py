@@ -45,6 +45,19 @@ def full_match(pattern: Pattern) -> Language:
     return either(*(_solve(EMPTY, row, is_local=False) for row in _rows(pattern)))
 
 
+def looks_away(pattern: Pattern) -> bool:
+    """Whether an alternative of the pattern matches no whole text: its assertions speak of what stands around it."""
+    match pattern:
+        case Fork(options):
+            return any(looks_away(option) for option in options)
+        case Row() | Loop() | Look():
+            rows = _rows(pattern)
+            can_match = any(chain(*_texts(row)) != NOTHING for row in rows)
+            return can_match and all(_solve(EMPTY, row, is_local=False) == NOTHING for row in rows)
+        case _:
+            return False
+
+
 def search(pattern: Pattern) -> Language:
     """The texts in which the pattern matches somewhere."""
     if isinstance(pattern, Language):

@@ -228,6 +228,14 @@ def test_lark_grammars_accept_what_lark_parses(text: str) -> None:
         assert oracle.accepts(sample.encode()) is _parses(parser, sample), sample
 
 
+def test_look_around_sees_a_terminals_own_text() -> None:
+    oracle = _oracle('start: NAME ("." NAME)*\nNAME: /(?!if\\b)[a-z]+\\b/', GrammarDialect.LARK)
+    assert [text for text in ("iff.a", "i", "if.a", "a.if") if oracle.accepts(text.encode())] == [
+        "iff.a",
+        "i",
+    ]
+
+
 def _parses(parser: Lark, text: str) -> bool:
     try:
         parser.parse(text)
@@ -249,6 +257,8 @@ def test_lazy_terminals_end_as_soon_as_they_can() -> None:
         ("begin: \"a\"", InvalidConstraint),
         ("start: missing", InvalidConstraint),
         ("start: A\nA: /(a)\\1/", UnsupportedConstraint),
+        ('start: "a" B\nB: /(?<=a)b|c/', UnsupportedConstraint),
+        ('start: A "b"\nA: /a(?=b)/', UnsupportedConstraint),
         ("%declare X\nstart: X", UnsupportedConstraint),
     ],
 )  # fmt: skip
