@@ -22,7 +22,7 @@ def first_of(states: Iterable[State], variable: str | Var[Any], *, accept: Accep
         ProgramError: every state failed (the last failure), or `accept` raised.
         InvalidRequest: no state's value was accepted.
     """
-    racers = list(states)
+    racers = _racers(states)
     slot = _race(racers, variable, accept)
     return racers[cast("int", racers[0]._run.wait(slot, awaited="await sgrt.afirst_of(...)"))]
 
@@ -31,13 +31,26 @@ async def afirst_of(
     states: Iterable[State], variable: str | Var[Any], *, accept: Accept | None = None
 ) -> State:
     """Await the first state whose `variable` is there (and accepted); cancel the other states."""
-    racers = list(states)
+    racers = _racers(states)
     return racers[cast("int", await _race(racers, variable, accept).get())]
 
 
-def _race(states: list[State], variable: str | Var[Any], accept: Accept | None) -> Slot:
-    if not states:
+def _racers(states: object) -> list[State]:
+    racers: list[State] = []
+    for racer in states if isinstance(states, Iterable) else (states,):
+        if not isinstance(racer, State):
+            raise InvalidRequest(
+                f"states: {racer!r:.80} is no state; a race is between states and for one variable, "
+                'as in first_of(s.fork(2), "x")',
+                param="states",
+            )
+        racers.append(racer)
+    if not racers:
         raise InvalidRequest("states: a race needs at least one state", param="states")
+    return racers
+
+
+def _race(states: list[State], variable: str | Var[Any], accept: Accept | None) -> Slot:
     run = states[0]._run
     winner = Slot("first_of", caller_source())
     slots = [state._slot(variable) for state in states]

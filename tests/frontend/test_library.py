@@ -267,3 +267,14 @@ def test_losers_of_a_race_leave_no_warnings(caplog: pytest.LogCaptureFixture) ->
     assert race.on(ScriptedBackend(lambda prompt: replies[prompt])).run().result == "win"
     gc.collect()
     assert not [record for record in caplog.records if record.name == "asyncio"]
+
+
+@pytest.mark.parametrize("racers", [5, "ab", [object()], [None], []])
+def test_a_race_of_what_is_no_state_is_refused(racers: object) -> None:
+    @function
+    def program(s: State) -> None:
+        s += "x"
+        first_of(racers, "x")  # type: ignore[arg-type]  # what the type checker would have said
+
+    with pytest.raises(InvalidRequest, match="a race"):
+        program.on(ScriptedBackend([])).run()
