@@ -12,10 +12,11 @@ from typing import Any, Generic, TypeVar
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.call import Usage
 from sgrt_frontend.encoder import Encoder
-from sgrt_frontend.errors import InvalidRequest, SgrtError
+from sgrt_frontend.errors import SgrtError
 from sgrt_frontend.execution import Body, execute, open_run
 from sgrt_frontend.frames import keep_user_frames
 from sgrt_frontend.loop import LoopThread
+from sgrt_frontend.numbers import require_count
 from sgrt_frontend.options import RunOptions
 from sgrt_frontend.planning.schedule import PlannedItem, Schedule
 from sgrt_frontend.progress import Progress
@@ -64,8 +65,7 @@ class Batch(Generic[R]):
 
         Items with a common prefix go together. A thread runs the body of an item that is neither async nor static.
         """
-        if concurrency < 1:
-            raise InvalidRequest("concurrency: must be at least 1", param="concurrency")
+        require_count(concurrency, "concurrency")
         turnstile = asyncio.Semaphore(concurrency)
         states: list[State[R] | None] = [None] * len(self._items)
         with (

@@ -11,6 +11,7 @@ from enum import Enum
 from numbers import Integral, Real
 from types import UnionType
 
+from sgrt_frontend.characters import require_characters
 from sgrt_frontend.errors import InvalidRequest
 from sgrt_grammars.constraint import Constraint
 
@@ -41,7 +42,11 @@ def _require(is_valid: bool, param: str, message: str) -> None:
 
 
 def _require_type(value: object, kind: type | UnionType, param: str, message: str) -> None:
-    if not isinstance(value, kind):
+    is_flag = isinstance(value, bool) and kind in (
+        Integral,
+        Real,
+    )  # Python takes True for 1, which nobody means
+    if is_flag or not isinstance(value, kind):
         raise InvalidRequest(f"{param}: must be {message}, not {value!r:.80}", param=param)
 
 
@@ -113,6 +118,8 @@ class SamplingParams:
         _require(self.seed is None or 0 <= self.seed < 2**63, "seed", "must lie in [0, 2**63)")
         _require(1 <= self.n <= 1024, "n", "must lie in [1, 1024]")
         _require(all(self.stop), "stop", "must not contain an empty string")
+        for text in self.stop:
+            require_characters(text, "stop")
         _require(self.logprobs is None or 0 <= self.logprobs <= 128, "logprobs", "must lie in [0, 128]")
 
     def _check_types(self) -> None:
@@ -225,6 +232,7 @@ class Call:
         _require(-(2**31) <= self.priority < 2**31, "priority", "must lie in [-2**31, 2**31)")
         if self.deadline_s is not None:
             _require_type(self.deadline_s, Real, "deadline_s", "a number of seconds")
+            _require(self.deadline_s == self.deadline_s, "deadline_s", "must be a number of seconds, not nan")
         _require_type(self.cache_salt, str, "cache_salt", "a string")
         if self.plan is not None:
             _require_kind(self.plan, CallPlan, "plan")

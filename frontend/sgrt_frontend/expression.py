@@ -11,6 +11,7 @@ from typing import Any, Generic, NoReturn, TypeAlias
 from typing_extensions import TypeVar
 
 from sgrt_frontend.call import Role
+from sgrt_frontend.characters import require_characters
 from sgrt_frontend.errors import InvalidRequest
 
 T_co = TypeVar("T_co", covariant=True)
@@ -82,6 +83,9 @@ class Constant(Expression):
 
     text: str
     is_special: bool = False
+
+    def __post_init__(self) -> None:
+        require_characters(self.text, "text")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,8 +11,10 @@ from typing import Any, Generic, TypedDict, TypeVar, overload
 
 from typing_extensions import Unpack
 
+from sgrt_frontend.characters import require_characters
 from sgrt_frontend.errors import ConstraintError, InvalidRequest
 from sgrt_frontend.expression import Expression, Var
+from sgrt_frontend.numbers import require_count, require_seconds
 from sgrt_frontend.sampling import SamplingOptions, sampling_params
 from sgrt_frontend.types.shape import STRING, Shape, json_shape, require_type, shape_of, text_shape
 from sgrt_grammars.constraint import Choice, Constraint, ContextFree, Regex, StructuralTag
@@ -75,8 +78,7 @@ class Gen(Expression, Var[T], Generic[T]):
         Runs inside the state's chain, so it is as lazy as the generation itself. A temperature
         above 0 is needed, or every attempt would be the same.
         """
-        if attempts < 1:
-            raise InvalidRequest("attempts: must be at least 1", param="attempts")
+        require_count(attempts, "attempts")
         return replace(self, accept=accept, attempts=attempts)
 
 
@@ -114,7 +116,7 @@ def gen(
         name: the variable's name; without one, the returned handle alone reaches the value.
         type: the value's type. Bare `int`, `float`, `bool`, `str`, enums and literals are plain text;
             pydantic models, dataclasses, TypedDicts, lists, unions and so on are JSON.
-        schema: a type, or a JSON Schema as a mapping; the text is JSON in any case.
+        schema: a type, or a JSON Schema as a mapping or as JSON text; the text is JSON in any case.
         n: draw this many values; the variable is then a list of them, and the state goes on with the first.
         options: `regex`, `choice`, `grammar`, `structural_tag` or `constraint` (one of them, and none beside a
             type), sampling parameters, `timeout_s`, `priority`, `heal`.
@@ -136,15 +138,15 @@ def generation(
     """Build and check a generation; `gen`, `s.gen` and `s.agen` are typed fronts of it."""
     if not isinstance(name, str):
         raise InvalidRequest(f"name: must be a str, not {name!r}", param="name")
-    if n is not None and n < 1:
-        raise InvalidRequest("n: must be at least 1", param="n")
+    if n is not None:
+        require_count(n, "n")
     shape = _shape(annotation, schema, options)
     sampling = _sampling_of(options)
     _refuse_stops(shape, sampling, options)
     sampling_params(sampling, n=n or 1)
     timeout_s = options.get("timeout_s")
-    if timeout_s is not None and timeout_s <= 0:
-        raise InvalidRequest("timeout_s: must be above 0", param="timeout_s")
+    if timeout_s is not None:
+        require_seconds(timeout_s, "timeout_s")
     return Gen(
         variable=name,
         shape=shape,
@@ -245,9 +247,26 @@ def _shape(annotation: object, schema: object, options: GenOptions) -> Shape[Any
         require_type(annotation)
         return shape_of(annotation)
     if schema is not None:
-        require_type(schema)
-        return json_shape(schema)
+        return json_shape(_schema(schema))
     return _text_shape(options) if given else STRING
+
+
+def _schema(schema: object) -> object:
+    """A type or a mapping; JSON text, as other tools take it, becomes the mapping that it writes."""
+    if isinstance(schema, str):
+        try:
+            schema = json.loads(schema)
+        except ValueError as error:
+            raise InvalidRequest(
+                f"schema: {schema!r:.80} is neither a type nor the JSON text of a schema: {error}",
+                param="schema",
+            ) from None
+    if schema is None or isinstance(schema, bool | int | float | str | list | tuple):
+        raise InvalidRequest(
+            f"schema: {schema!r:.80} is no schema; pass a type, a JSON Schema as a mapping, or its JSON text",
+            param="schema",
+        )
+    return schema
 
 
 def _text_shape(options: GenOptions) -> Shape[str]:
@@ -256,7 +275,7 @@ def _text_shape(options: GenOptions) -> Shape[str]:
     if (choice := options.get("choice")) is not None:
         return text_shape(Choice(options=checked_choices(choice)))
     if (grammar := options.get("grammar")) is not None:
-        return text_shape(context_free(grammar) if isinstance(grammar, str) else grammar)
+        return text_shape(_grammar(grammar))
     constraint = options.get("structural_tag") or options.get("constraint")
     if constraint is None or isinstance(constraint, str | Mapping):
         raise InvalidRequest(
@@ -265,9 +284,19 @@ def _text_shape(options: GenOptions) -> Shape[str]:
     return text_shape(constraint)
 
 
+def _grammar(grammar: str | ContextFree) -> ContextFree:
+    if isinstance(grammar, ContextFree):
+        return grammar
+    if not isinstance(grammar, str):
+        raise InvalidRequest(f"grammar: must be a str or a ContextFree, not {grammar!r}", param="grammar")
+    require_characters(grammar, "grammar")
+    return context_free(grammar)
+
+
 def _regex(pattern: str) -> Regex:
     if not isinstance(pattern, str):
         raise InvalidRequest(f"regex: must be a str, not {pattern!r}", param="regex")
+    require_characters(pattern, "regex")
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
@@ -296,6 +325,7 @@ def checked_choices(choices: Sequence[str]) -> tuple[str, ...]:
             raise InvalidRequest(
                 f"choices: {option!r} is not a text of at least one character", param="choices"
             )
+        require_characters(option, "choices")
     if len(set(options)) != len(options):
         twice = next(option for option in options if options.count(option) > 1)
         raise InvalidRequest(f"choices: {twice!r} appears twice", param="choices")

@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from numbers import Integral
 
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.errors import InvalidRequest
+from sgrt_frontend.numbers import is_number, require_seconds
 from sgrt_frontend.sampling import SamplingOptions
 
 
@@ -41,18 +42,15 @@ class RunOptions:
     planned: bool = True
 
     def __post_init__(self) -> None:
-        timeout = self.timeout_s
-        if timeout is not None and not (isinstance(timeout, Real) and timeout > 0):
-            raise InvalidRequest(
-                f"timeout_s: must be a number of seconds above 0, or None, not {timeout!r}", param="timeout_s"
-            )
+        if self.timeout_s is not None:
+            require_seconds(self.timeout_s, "timeout_s")
         for name, kind, wanted in (
             ("priority", Integral, "a whole number"),
             ("cache_salt", str, "a text"),
             ("planned", bool, "True or False"),
         ):
             value = getattr(self, name)
-            if not isinstance(value, kind):
+            if not (isinstance(value, kind) if kind is not Integral else is_number(value, Integral)):
                 raise InvalidRequest(f"{name}: must be {wanted}, not {value!r}", param=name)
 
 

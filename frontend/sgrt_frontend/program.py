@@ -338,11 +338,17 @@ def function(function: Function, /) -> Program[..., Any]:
     return Program(function)
 
 
+_OF_BATCHES = ("concurrency", "progress", "raise_errors")
+
+
 def _merged(options: RunOptions, settings: RunSettings) -> RunOptions:
     known = RunSettings.__annotations__
     for name in settings:
         if name not in known:
-            raise InvalidRequest(f"{name}: with_options has no such setting", param=name)
+            hint = (
+                f"; write run_batch(..., {name}=...) or map(..., {name}=...)" if name in _OF_BATCHES else ""
+            )
+            raise InvalidRequest(f"{name}: with_options has no such setting{hint}", param=name)
     if (backend := settings.get("backend")) is not None:
         checked_backend(backend)
     sampling: SamplingOptions = options.sampling.copy()

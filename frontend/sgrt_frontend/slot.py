@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from sgrt_frontend.call import Origin, StopReason, TokenInfo, Usage
 from sgrt_frontend.errors import Cancelled, ProgramError, SgrtError
-from sgrt_frontend.source import Source
+from sgrt_frontend.source import Source, passed_through
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,10 @@ class Slot:
             return _revealed(self._future.result())
         except BaseException as error:
             _forget_frames(error)
-            raise self._raised(error) from error
+            raised = self._raised(error)
+            if raised is error:  # the wait itself was interrupted
+                raise
+            raise raised from error
 
     async def get(self) -> object:
         """Await the value. Raises as `wait` does."""
@@ -150,7 +153,7 @@ class Slot:
         return repr(self.name) if self.name else "a value"
 
     def _raised(self, error: BaseException) -> BaseException:
-        if not self._future.done():  # the wait itself was interrupted
+        if not self._future.done():
             return error
         self.was_raised = True
         if self.upstream is not None:
@@ -158,6 +161,30 @@ class Slot:
         if isinstance(error, Cancelled):
             return Cancelled(f"{self.source}: {self._shown}: {error}", by_backend=error.by_backend)
         return self.blame()
+
+
+class ResultSlot(Slot):
+    """What a body returned. Its failure is told by the line of the body that it came through."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self, name: str, source: Source) -> None:
+        super().__init__(name, source)
+        self._line: Source | None = None
+
+    def fail(self, error: BaseException) -> None:
+        """Set the failure; ignored once a value or failure is there."""
+        if not self.is_done:
+            self._line = passed_through(error)
+        super().fail(error)
+
+    def blame(self) -> ProgramError:
+        """The failure with the line of the body."""
+        error = self.failure
+        shown = str(error) if isinstance(error, ProgramError) else f"{type(error).__name__}: {error}"
+        return ProgramError(
+            f"the body failed: {shown}", variable=self.name, source=str(self._line or self.source)
+        )
 
 
 def _forget_frames(error: BaseException) -> None:

@@ -36,6 +36,17 @@ def caller_source() -> Source:
     return Source(frame.f_code.co_filename, frame.f_lineno)
 
 
+def passed_through(error: BaseException) -> Source | None:
+    """The outermost line of an error's traceback that is not part of this package; None if there is none."""
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not is_own_code(file):
+            return Source(file, trace.tb_lineno)
+        trace = trace.tb_next
+    return None
+
+
 def raised_at(error: BaseException) -> Source:
     """The innermost line of an error's traceback that is not part of this package."""
     found = Source("<unknown>", 0)

@@ -12,13 +12,15 @@ from typing_extensions import TypeVar
 
 from sgrt_frontend.call import Role, Score, Usage
 from sgrt_frontend.chain import Link
+from sgrt_frontend.characters import require_characters
 from sgrt_frontend.errors import DeadlineExceeded, InvalidRequest
 from sgrt_frontend.expression import Body, Expression, Value, Var, expression_of
+from sgrt_frontend.numbers import require_count, require_seconds
 from sgrt_frontend.rope import Rope
 from sgrt_frontend.run import Run, in_thread
 from sgrt_frontend.scope import Scope
 from sgrt_frontend.scoring import Scored, Scoring
-from sgrt_frontend.slot import Slot
+from sgrt_frontend.slot import ResultSlot, Slot
 from sgrt_frontend.snapshot import Snapshot
 from sgrt_frontend.source import caller_source
 from sgrt_frontend.trace import Trace
@@ -50,7 +52,7 @@ class State(Variables, Generic[R_co]):
 
     def __init__(self, run: Run, path: str, *, scope: Scope | None = None) -> None:
         super().__init__(run, path, scope=scope)
-        self._result: Slot = Slot("result", caller_source())
+        self._result: Slot = ResultSlot("result", caller_source())
         self._failure: BaseException | None = None
 
     def __repr__(self) -> str:
@@ -138,8 +140,7 @@ class State(Variables, Generic[R_co]):
 
         Use it as a context manager to cancel what is still running in the forks at its end.
         """
-        if not isinstance(count, int) or count < 1:
-            raise InvalidRequest(f"count: must be a whole number of at least 1, not {count!r}", param="count")
+        require_count(count, "count")
         group = f"{self._path}/f{self._children}"
         self._children += 1
         return Forks(self, [self._child(f"{group}.{index}") for index in range(count)])
@@ -205,6 +206,7 @@ class State(Variables, Generic[R_co]):
 
         Reading one of them then raises ProgramError from DeadlineExceeded.
         """
+        require_seconds(seconds, "seconds")
         outer = self._scope
         scope = Scope(outer)
         self._scope = scope
@@ -232,6 +234,8 @@ class State(Variables, Generic[R_co]):
         return cast("list[Score]", await self._score_slot(continuations).get())
 
     def _score_slot(self, continuations: Sequence[str]) -> Slot:
+        for text in continuations:
+            require_characters(text, "continuations")
         slot = Slot("score", caller_source())
 
         def split(rope: Rope) -> Scored:
