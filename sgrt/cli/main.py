@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from types import ModuleType
 
 from sgrt import __version__
@@ -63,6 +64,15 @@ def _find(arguments: Sequence[str]) -> Command | None:
     return next((c for c in COMMANDS if tuple(arguments[: len(c.words)]) == c.words), None)
 
 
+def _meant(words: Sequence[str]) -> str:
+    """The commands that begin with the word given, or are spelled like it."""
+    names = {" ".join(command.words): command.words[0] for command in COMMANDS}
+    alike = [name for name, first in names.items() if first == words[0]] or get_close_matches(
+        words[0], list(names), n=1
+    )
+    return f"; did you mean {' or '.join(f'`sgrt {name}`' for name in alike)}?" if alike else ""
+
+
 def _parse(module: ModuleType, command: Command, arguments: Sequence[str]) -> argparse.Namespace:
     """What was given, as the command's own parser reads it: its errors show its own usage."""
     subparsers = argparse.ArgumentParser(prog=" ".join(("sgrt", *command.words[:-1]))).add_subparsers()
@@ -94,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     command = _find(words)
     if command is None:
-        print(f"sgrt: no command {' '.join(words[:2])!r}\n\n{_usage()}", file=sys.stderr)
+        print(f"sgrt: no command {' '.join(words[:2])!r}{_meant(words)}\n\n{_usage()}", file=sys.stderr)
         return 2
     module = _import(command.module, is_whole_process=arguments is None)
     try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from json import dumps
-from typing import Literal
+from typing import Literal, Self
 
 from sgrt.errors import InvalidRequest
 from sgrt_frontend.call import SamplingParams as CallParams
@@ -18,6 +19,16 @@ from sgrt_grammars.constraint import (
     Regex,
 )
 from sgrt_grammars.notation.detect import context_free
+
+_INSTEAD = {  # what older versions, and other tools, call it
+    "best_of": "write n=..., and choose among the outputs yourself",
+    "guided_decoding": "write structured_outputs=StructuredOutputsParams(...)",
+    "max_new_tokens": "write max_tokens=...",
+    "use_beam_search": "outputs are drawn or greedy; leave it out",
+    "length_penalty": "there is no beam search; leave it out",
+    "early_stopping": "there is no beam search; leave it out",
+    "logits_processors": "write constraint=..., logit_bias=... or bad_words=...",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +64,16 @@ class SamplingParams:
     detokenize: Literal[True] = True
     structured_outputs: StructuredOutputsParams | None = None
     constraint: Constraint | None = None
+
+    def __new__(cls, *_: object, **given: object) -> Self:
+        """Refuse parameters that have no counterpart, by their names."""
+        known = {each.name for each in fields(cls)}
+        for name in given:
+            if name not in known:
+                alike = get_close_matches(name, known, n=1)
+                advice = _INSTEAD.get(name) or (f"did you mean {alike[0]}?" if alike else "leave it out")
+                raise InvalidRequest(f"{name}: SamplingParams has no such parameter; {advice}", param=name)
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         if not self.detokenize:

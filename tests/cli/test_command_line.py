@@ -16,6 +16,17 @@ PROGRAM = (
 )
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("bench", "sgrt bench serve"), ("grammar", "sgrt grammar check"), ("sreve", "sgrt serve")],
+)
+def test_a_command_that_is_not_there_is_told_with_the_one_that_was_meant(
+    given: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([given]) == 2
+    assert f"no command {given!r}; did you mean `{meant}`?" in capsys.readouterr().err
+
+
 def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"sgrt {sgrt.__version__}\n"

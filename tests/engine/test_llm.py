@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -71,6 +73,27 @@ def test_outputs_have_the_fields_programs_read() -> None:
 def test_defaults_are_vllms() -> None:
     params = SamplingParams()
     assert (params.temperature, params.max_tokens, params.top_k, params.n) == (1.0, 16, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("best_of", "write n="),
+        ("guided_decoding", "write structured_outputs="),
+        ("max_token", "did you mean max_tokens"),
+        ("flux", "leave it out"),
+    ],
+)
+def test_parameters_without_a_counterpart_are_refused_by_name(name: str, advice: str) -> None:
+    given: dict[str, Any] = {name: 1}
+    with pytest.raises(InvalidRequest, match=f"^{name}: .*{advice}") as raised:
+        SamplingParams(**given)
+    assert raised.value.param == name
+
+
+def test_parameters_can_be_copied() -> None:
+    params = SamplingParams(max_tokens=3)
+    assert pickle.loads(pickle.dumps(params)) == copy.deepcopy(params) == replace(params) == params
 
 
 def test_parameters_may_differ_by_prompt_and_n_gives_several_outputs() -> None:
