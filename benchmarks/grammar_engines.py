@@ -54,6 +54,14 @@ class Engine(Protocol):
         """Whether the text may end."""
         ...
 
+    def witness(self, matcher: Any) -> int | None:  # noqa: ANN401
+        """Tokens of the shortest completion known; None of an engine without budgets."""
+        ...
+
+    def mask_within(self, matcher: Any, remaining: int) -> None:  # noqa: ANN401
+        """Fill `bits` with what can be completed in so many tokens."""
+        ...
+
 
 class Sgrt:
     """The decoder of sgrt, with flexible whitespace and keys in the schema's order."""
@@ -98,6 +106,14 @@ class Sgrt:
         """Whether the text may end."""
         return bool(matcher.is_accepting)
 
+    def witness(self, matcher: Any) -> int | None:  # noqa: ANN401
+        """Tokens of the shortest completion known."""
+        return len(matcher.shortest_completion())
+
+    def mask_within(self, matcher: Any, remaining: int) -> None:  # noqa: ANN401
+        """Fill `bits` with what can be completed in so many tokens."""
+        matcher.mask(self._row, remaining)
+
 
 class SgrtAnyOrder(Sgrt):
     """The same with keys in any order: the bar of correctness, as instances come in any order."""
@@ -105,7 +121,19 @@ class SgrtAnyOrder(Sgrt):
     order = "any"
 
 
-class Llguidance:
+class WithoutBudgets:
+    """An engine that knows no completions."""
+
+    def witness(self, matcher: Any) -> int | None:  # noqa: ANN401
+        """None."""
+        return None
+
+    def mask_within(self, matcher: Any, remaining: int) -> None:  # noqa: ANN401
+        """Never asked for."""
+        raise AssertionError(f"{type(self).__name__} has no budgets ({matcher}, {remaining})")
+
+
+class Llguidance(WithoutBudgets):
     """llguidance with its slices for JSON."""
 
     def __init__(self, tokens: Tokens) -> None:
@@ -147,7 +175,7 @@ class Llguidance:
         return bool(matcher.is_accepting())
 
 
-class Xgrammar:
+class Xgrammar(WithoutBudgets):
     """xgrammar as the specification asks: additional properties and any whitespace, compiled on demand."""
 
     def __init__(self, tokens: Tokens) -> None:

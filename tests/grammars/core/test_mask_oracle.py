@@ -2,75 +2,23 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sgrt_grammars import (
-    GrammarCompiler,
-    Matcher,
-    UnsatisfiableConstraint,
-    Vocabulary,
-    allowed_tokens,
-    empty_mask,
-)
+from sgrt_grammars import GrammarCompiler
 from sgrt_grammars.expression import Alternation, Concatenation, Deferred, Expression, Literal
 from tests.grammars.core.language_oracle import (
-    END,
     SMALL_VOCABULARY,
     capturing_expressions,
-    matches,
     nested_captures,
-    prefixes,
     regular_expressions,
-    spelled,
-    words,
 )
+from tests.grammars.core.walk_oracle import check_walk, mask_of
 
-LONGEST = 6
 RELAXED = settings(
     max_examples=70, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
-
-
-def mask_of(matcher: Matcher, vocabulary: Vocabulary, remaining: int | None = None) -> list[int]:
-    row = empty_mask(vocabulary.size)
-    matcher.mask(row, remaining)
-    return allowed_tokens(row)
-
-
-def check_walk(compiler: GrammarCompiler, expression: Expression, seed: int) -> None:
-    """Compare every mask of a short random walk with the words of the language."""
-    vocabulary = compiler.vocabulary
-    language = words(expression, LONGEST)
-    begun = prefixes(language)
-    try:
-        matcher = compiler.compile_expression(expression).matcher()
-    except UnsatisfiableConstraint:
-        assert not language
-        return
-    generator = random.Random(seed)
-    text = b""
-    while len(text) < 4:
-        allowed = mask_of(matcher, vocabulary)
-        assert (END in allowed) == matches(expression, text)
-        for token in range(1, vocabulary.size):
-            longer = text + (vocabulary.text(token) or b"")
-            probe = matcher.fork()
-            assert probe.advance(token) == (token in allowed)
-            if token in allowed:
-                closing = longer + spelled(probe.shortest_completion(), vocabulary)
-                assert matches(expression, closing), (text, longer, closing)
-            else:
-                assert longer not in begun, (text, longer)
-        choices = [token for token in allowed if token != END]
-        if not choices:
-            break
-        token = generator.choice(choices)
-        assert matcher.advance(token)
-        text += vocabulary.text(token) or b""
 
 
 @RELAXED
