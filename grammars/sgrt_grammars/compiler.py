@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
+from importlib import import_module
 
-from sgrt_grammars.automaton.core import Core, PythonCore
+from sgrt_grammars.automaton.core import Core
 from sgrt_grammars.constraint import Constraint
 from sgrt_grammars.errors import UnsatisfiableConstraint
 from sgrt_grammars.expression import Expression
@@ -31,7 +32,8 @@ class GrammarCompiler:
     are still held keep theirs. Errors are not cached. Safe to call from several threads.
 
     `native=None` takes the native automaton where a compiler is found and else the one in Python; True insists
-    on it (raises `NativeUnavailable`), False takes the one in Python. Both give the same masks.
+    on it (raises `NativeUnavailable`), False takes the one in Python. Both give the same masks. The one in Python is
+    imported when it is taken, as front ends are when the first of their constraints comes.
     """
 
     def __init__(
@@ -62,7 +64,10 @@ class GrammarCompiler:
                 if self._native:
                     raise
                 _LOG.warning("grammars run in Python, which is slower: %s", error)
-        return PythonCore(self.vocabulary, self._limits)
+        core: Core = import_module("sgrt_grammars.automaton.python_core").PythonCore(
+            self.vocabulary, self._limits
+        )
+        return core
 
     def compile(self, constraint: Constraint) -> Grammar:
         """The grammar of `constraint`. Raises a `GrammarError` that says what cannot be kept, and where."""

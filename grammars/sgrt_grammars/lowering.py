@@ -23,21 +23,7 @@ from sgrt_grammars.constraint import (
     Token,
 )
 from sgrt_grammars.errors import CompileLimitExceeded, InvalidConstraint
-from sgrt_grammars.expression import Expression, Literal, SpecialToken
-from sgrt_grammars.notation.bnf import parse_bnf
-from sgrt_grammars.notation.grammar import Rules
-from sgrt_grammars.notation.write import grammar_expression
-from sgrt_grammars.regex.compile import regex_expression
-from sgrt_grammars.regex.spelling import literals
-from sgrt_grammars.schema.lower import object_expression, schema_expression
-from sgrt_grammars.structural import (
-    any_text_expression,
-    choice_expression,
-    repeat_expression,
-    sequence_expression,
-    structural_expression,
-    tag_expression,
-)
+from sgrt_grammars.expression import Alternation, Expression, Literal, SpecialToken
 from sgrt_grammars.vocabulary import Vocabulary
 
 
@@ -56,15 +42,15 @@ def _combination(constraint: Constraint, vocabulary: Vocabulary) -> Expression:
     inner = partial(_combination, vocabulary=vocabulary)
     match constraint:
         case Sequence():
-            return sequence_expression(constraint, inner)
+            return _written("structural", "sequence_expression", constraint, inner)
         case OneOf():
-            return choice_expression(constraint, inner)
+            return _written("structural", "choice_expression", constraint, inner)
         case Repeat():
-            return repeat_expression(constraint, inner)
+            return _written("structural", "repeat_expression", constraint, inner)
         case Tag():
-            return tag_expression(constraint, inner)
+            return _written("structural", "tag_expression", constraint, inner)
         case StructuralTag():
-            return structural_expression(constraint, inner)
+            return _written("structural", "structural_expression", constraint, inner)
         case _:
             return _single(constraint, vocabulary)
 
@@ -75,27 +61,33 @@ def _single(
 ) -> Expression:
     match constraint:
         case JsonSchema():
-            return schema_expression(constraint)
+            return _written("schema.lower", "schema_expression", constraint)
         case JsonObject():
-            return object_expression(constraint)
+            return _written("schema.lower", "object_expression", constraint)
         case Regex():
-            return regex_expression(constraint)
+            return _written("regex.compile", "regex_expression", constraint)
         case Choice():
             return _choice(constraint)
         case ContextFree():
-            return grammar_expression(_rules(constraint))
+            return _written("notation.write", "grammar_expression", _rules(constraint))
         case Token():
             return _token(constraint, vocabulary)
         case Text(text=text):
             return Literal(text.encode())
         case AnyText():
-            return any_text_expression(constraint)
+            return _written("structural", "any_text_expression", constraint)
+
+
+def _written(module: str, function: str, *operands: object) -> Expression:
+    """What a front end makes of its constraint. It is imported when the first of these comes."""
+    expression: Expression = getattr(import_module(f"sgrt_grammars.{module}"), function)(*operands)
+    return expression
 
 
 def _choice(constraint: Choice) -> Expression:
     if not constraint.options or "" in constraint.options:
         raise InvalidConstraint("a choice has at least one option, and none is empty")
-    return literals(option.encode() for option in constraint.options)
+    return Alternation(tuple(Literal(text) for text in sorted({one.encode() for one in constraint.options})))
 
 
 def _token(constraint: Token, vocabulary: Vocabulary) -> Expression:
@@ -105,9 +97,10 @@ def _token(constraint: Token, vocabulary: Vocabulary) -> Expression:
     return SpecialToken(constraint.token_id)
 
 
-def _rules(constraint: ContextFree) -> Rules:
-    """The rules of a grammar text. Lark is imported when the first of its grammars comes."""
-    if constraint.dialect is GrammarDialect.LARK:
-        rules: Rules = import_module("sgrt_grammars.notation.lark_dialect").parse_lark(constraint)
-        return rules
-    return parse_bnf(constraint)
+def _rules(constraint: ContextFree) -> object:
+    """The rules of a grammar text; a module of its own reads each family of dialects."""
+    module, function = (
+        ("lark_dialect", "parse_lark") if constraint.dialect is GrammarDialect.LARK else ("bnf", "parse_bnf")
+    )
+    rules: object = getattr(import_module(f"sgrt_grammars.notation.{module}"), function)(constraint)
+    return rules

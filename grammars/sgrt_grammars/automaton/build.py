@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 from sgrt_grammars.automaton.arena import Arena
+from sgrt_grammars.automaton.deferred import DeferredTable
 from sgrt_grammars.automaton.members import members_expression
 from sgrt_grammars.automaton.node import UNBOUNDED, Action, Kind, Node
 from sgrt_grammars.errors import CompileLimitExceeded, InvalidConstraint
@@ -42,34 +41,6 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 _ASCII = (1 << 0x7F) - (1 << 0x20)
-
-
-class DeferredTable:
-    """The deferred expressions met so far, numbered by key; each is built at most once."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
-        self._expressions: list[Deferred] = []
-
-    def __len__(self) -> int:
-        return len(self._expressions)
-
-    def number(self, expression: Deferred) -> int:
-        """The number of the key."""
-        number = self._numbers.get(expression.key)
-        if number is None:
-            number = self._numbers[expression.key] = len(self._expressions)
-            self._expressions.append(expression)
-        return number
-
-    def build(self, number: int) -> Expression:
-        """What the deferred expression stands for; `~number`: the part of it that holds its completion."""
-        if number >= 0:
-            return self._expressions[number].build()
-        short = self._expressions[~number].build_short
-        if short is None:
-            raise ValueError(f"deferred expression {~number} has no short form")
-        return short()
 
 
 class Builder:

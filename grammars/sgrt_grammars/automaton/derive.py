@@ -10,7 +10,8 @@ from collections.abc import Callable
 from itertools import product
 
 from sgrt_grammars.automaton.arena import Arena
-from sgrt_grammars.automaton.build import Builder, DeferredTable
+from sgrt_grammars.automaton.build import Builder
+from sgrt_grammars.automaton.deferred import DeferredTable
 from sgrt_grammars.automaton.node import ALL_BYTES, END_OF_TEXT, FIRST_SPECIAL, UNBOUNDED, Action, Kind, Node
 from sgrt_grammars.errors import InvalidConstraint, UnsupportedConstraint
 from sgrt_grammars.limits import Meter

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sgrt_grammars.automaton.arena import Arena
-from sgrt_grammars.automaton.build import Builder, DeferredTable
+from sgrt_grammars.automaton.build import Builder
 from sgrt_grammars.automaton.completion import NO_COST, Completion, Completions, prepend, spell
+from sgrt_grammars.automaton.deferred import DeferredTable
 from sgrt_grammars.automaton.derive import Deriver
 from sgrt_grammars.automaton.liveness import Liveness
 from sgrt_grammars.automaton.node import FIRST_SPECIAL, Node

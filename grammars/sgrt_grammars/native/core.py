@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrt_grammars.automaton.build import DeferredTable
 from sgrt_grammars.automaton.core import CoreCursor
+from sgrt_grammars.automaton.deferred import DeferredTable
 from sgrt_grammars.expression import Expression
 from sgrt_grammars.limits import Limits
 from sgrt_grammars.mask import TokenMask, num_mask_words

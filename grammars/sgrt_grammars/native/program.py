@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from sgrt_grammars.automaton.build import DeferredTable
+from sgrt_grammars.automaton.deferred import DeferredTable
 from sgrt_grammars.errors import InvalidConstraint
 from sgrt_grammars.expression import (
     Alternation,
