@@ -24,7 +24,7 @@ class Schemas:
         self._texts: dict[int, SchemaText] = {}
 
     def number(self, source: SchemaText) -> int | None:
-        """The number of a schema in the machine; None if it is not read there (resources in it, say)."""
+        """The number of a schema in the machine; None if it is not read there (a lone surrogate, say)."""
         if source.key not in self._numbers:
             self._numbers[source.key] = self._hand_over(source)
         return self._numbers[source.key]

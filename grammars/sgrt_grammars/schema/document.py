@@ -42,7 +42,7 @@ class Document:
         self.root = self._node(self.root_value, "", "", self.draft)
 
     def at(self, pointer: str) -> Node:
-        """The subschema at a pointer below one that was asked for before."""
+        """The subschema at a pointer; those on the way may be asked for later."""
         known = self._nodes.get(pointer)
         if known is not None:
             return known
@@ -51,7 +51,12 @@ class Document:
             ancestor = ancestor[: ancestor.rindex("/")]
         parent = self._nodes[ancestor]
         value: object = parent.schema
-        for token in pointer[len(ancestor) + 1 :].split("/"):
+        tokens = pointer[len(ancestor) + 1 :].split("/")
+        for index, token in enumerate(tokens):
+            if index and isinstance(value, dict) and _identifier(value, parent.draft):
+                parent = self._node(
+                    value, "/".join((ancestor, *tokens[:index])), parent.resource, parent.draft
+                )
             step = token.replace("~1", "/").replace("~0", "~")
             value = value[int(step)] if isinstance(value, list) else value[step]  # type: ignore[index]  # it was there
         return self._node(value, pointer, parent.resource, parent.draft)

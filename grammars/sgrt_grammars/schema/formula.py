@@ -55,11 +55,16 @@ def negation(formula: Formula) -> Formula:
 
 def conjunction(*formulas: Formula) -> Formula:
     """What satisfies all formulas."""
+    meant = [formula for formula in formulas if formula is not ALWAYS]
+    if len(meant) < 2 or (len(meant) == 2 and meant[0] is meant[1]):
+        return meant[0] if meant else ALWAYS
     parts: set[Formula] = set()
-    for formula in formulas:
+    for formula in meant:
         parts |= formula.parts if isinstance(formula, All) else {formula}
     if NEVER in parts or any(isinstance(part, Not) and part.body in parts for part in parts):
         return NEVER
+    if not parts:
+        return ALWAYS
     return next(iter(parts)) if len(parts) == 1 else All(frozenset(parts))
 
 

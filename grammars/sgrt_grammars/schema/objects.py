@@ -112,14 +112,7 @@ def intersect_objects(one: ObjectShape, other: ObjectShape) -> ObjectShape:
         return one
     names = [name for shape in (one, other) for name, member in shape.members.items() if member.is_declared]
     names += [name for shape in (one, other) for name in shape.members]
-    members: dict[str, Member] = {}
-    for name in names:
-        if name not in members:
-            is_declared = any(
-                name in shape.members and shape.members[name].is_declared for shape in (one, other)
-            )
-            value = conjunction(one.value(name), other.value(name))
-            members[name] = Member(value=value, is_declared=is_declared)
+    members = {name: _joined_member(name, one, other) for name in dict.fromkeys(names)}
     maxima = [shape.maximum for shape in (one, other) if shape.maximum is not None]
     return ObjectShape(
         members=members,
@@ -130,6 +123,16 @@ def intersect_objects(one: ObjectShape, other: ObjectShape) -> ObjectShape:
         counts=tuple(dict.fromkeys(one.counts + other.counts)),
         implications=tuple(dict.fromkeys(one.implications + other.implications)),
     )
+
+
+def _joined_member(name: str, one: ObjectShape, other: ObjectShape) -> Member:
+    first, second = one.members.get(name), other.members.get(name)
+    if second is None and first is not None and not other.rules:
+        return first
+    if first is None and second is not None and not one.rules:
+        return second
+    is_declared = (first is not None and first.is_declared) or (second is not None and second.is_declared)
+    return Member(value=conjunction(one.value(name), other.value(name)), is_declared=is_declared)
 
 
 def without_absorbed(shapes: tuple[ObjectShape, ...]) -> tuple[ObjectShape, ...]:

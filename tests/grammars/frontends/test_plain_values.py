@@ -141,6 +141,40 @@ def test_of_a_keyword_written_twice_the_last_counts() -> None:
     assert allowed_tokens(rows[0]) == allowed_tokens(rows[1]) == [ord("n")]
 
 
+@pytest.mark.parametrize("member", ["z", "w", "a"])
+@pytest.mark.parametrize("name", ["http://example.com/inner", "#inner"])
+def test_references_mean_the_resource_that_they_stand_in(member: str, name: str) -> None:
+    target: dict[str, object] = {"$ref": "#/definitions/t"}
+    inner = {
+        "$id": name,
+        "type": "object",
+        "properties": {
+            "b": target,
+            "c": {"type": "array", "items": {"type": "object", "properties": {"d": target}}},
+        },
+        "definitions": {"t": {"type": "integer"}},
+    }
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"a": inner, "z": target, "w": {"$ref": "#/properties/a/definitions/t"}},
+        "definitions": {"t": {"type": "null"}},
+    }
+    values = ['{"b":1}', '{"b":null}', '{"c":[{"d":1}]}', '{"c":[{"d":null}]}', "1", "null"]
+    verdicts: list[list[bool]] = []
+    for compiler in (COMPILER, IN_PYTHON):
+        grammar = compiler.compile(JsonSchema(text=json.dumps(schema)))
+        verdicts.append([])
+        for value in values:
+            matcher = grammar.matcher()
+            text = f'{{"{member}":{value}}}'.encode()
+            verdicts[-1].append(all(map(matcher.advance, text)) and matcher.is_accepting)
+    is_named = not name.startswith("#")
+    expected = {"z": [False] * 5 + [True], "w": [False] * 4 + [True, False]}
+    assert verdicts[0] == verdicts[1]
+    assert verdicts[0] == expected.get(member, [is_named, not is_named, is_named, not is_named, False, False])
+
+
 SCALARS: list[Any] = [
     {"type": "string"},
     {"type": "integer"},

@@ -55,14 +55,20 @@ void Spelling::note_keywords(std::string_view names) {
 
 Schema::Schema(const Spelling& spelling, int32_t spelling_number, int32_t number, std::string text, bool hides_siblings)
     : spelling(spelling), spelling_number(spelling_number), number(number), json(std::move(text)), hides_siblings_(hides_siblings) {
-    bool has_names = false, has_references = false;
     for (int32_t place = 0; place < json.size(); place++) {
         const JsonValue& value = json.at(place);
-        if (value.kind != JsonKind::STRING || value.parent == 0) continue;
-        has_names = has_names || value.key == "$id" || value.key == "id" || value.key == "$schema";
-        has_references = has_references || value.key == "$ref";
+        const bool is_name = value.key == "$id" || value.key == "id";
+        if (is_name && value.kind == JsonKind::STRING && value.parent > 0 && value.text.substr(0, 1) != "#")
+            resources_.insert(value.parent);
     }
-    if (has_names && has_references) throw InvalidExpression("references between resources are not read here");
+}
+
+// Whether a resource of the text, not the whole, is around a place: references mean something else there.
+bool Schema::is_apart(int32_t place) const {
+    if (!resources_.empty())
+        for (; place > 0; place = json.at(place).parent)
+            if (resources_.count(place)) return true;
+    return false;
 }
 
 Keywords Schema::keywords(int32_t place) const {
@@ -110,9 +116,9 @@ int32_t Schema::target(int32_t place) const {
         const std::string_view reference = json.at(keywords.at[K_REF]).text;
         const bool is_alone = hides_siblings_ || keywords.has_only(keyword_bits(K_REF));
         const bool is_pointer = reference == "#" || reference.substr(0, 2) == "#/";
-        if (!is_alone || !is_pointer || reference.find('%') != std::string_view::npos) return -1;
+        if (!is_alone || !is_pointer || reference.find('%') != std::string_view::npos || is_apart(place)) return -1;
         place = json.find(0, reference.substr(1));
-        if (place < 0) return -1;
+        if (place < 0 || is_apart(place)) return -1;
     }
     return -1;
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "json.hpp"
 #include "node.hpp"
@@ -49,7 +50,6 @@ struct Spelling {
 
 class Schema {
 public:
-    // Throws InvalidExpression where references may lead from one resource of the text to another.
     Schema(const Spelling& spelling, int32_t spelling_number, int32_t number, std::string text, bool hides_siblings);
 
     Keywords keywords(int32_t place) const;
@@ -64,11 +64,13 @@ public:
     const Json json;
 
 private:
+    bool is_apart(int32_t place) const;
     bool has_choice(const Keywords& keywords, int depth);
     bool has_scalar(const Keywords& keywords) const;
     bool has_structure(const Keywords& keywords, int depth);
 
     bool hides_siblings_;               // a reference hides its siblings
+    std::unordered_set<int32_t> resources_;     // subschemas that name themselves
     std::unordered_map<int32_t, bool> satisfiable_;
 };
 
