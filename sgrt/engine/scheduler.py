@@ -225,10 +225,28 @@ class Scheduler:
             unscored = max(0, sequence.request.score_from - 1 - sequence.num_computed)
             budget = min(budget, unscored + max(_MAX_SCORED_TOKENS, self._limits.page_tokens))
         if sequence.num_remaining <= budget:
-            return sequence.num_remaining
+            return self._up_to_shared(sequence, sequence.num_remaining)
         page_tokens = self._limits.page_tokens
         border = (sequence.num_computed + budget) // page_tokens * page_tokens
-        return max(0, border - sequence.num_computed)
+        return self._up_to_shared(sequence, max(0, border - sequence.num_computed))
+
+    def _up_to_shared(self, sequence: Sequence, count: int) -> int:
+        """Of a chunk of `count` tokens those up to where the next beginning ends that the plan keeps inside a page."""
+        start = sequence.num_computed
+        # A single token more would be decoded like one that was drawn, and its page not be remembered.
+        ends = [end for end in self._kept_ends(sequence) if start + 1 < end < start + count]
+        return min(ends, default=start + count) - start
+
+    def _kept_ends(self, sequence: Sequence) -> list[int]:
+        """Where beginnings that the plan keeps for others end inside pages, if pages are sealed.
+
+        A chunk ends there, and its exact page stays in the tree for them to copy: inside a sealed page nothing can be.
+        """
+        plan = sequence.request.plan
+        if plan is None or not self._limits.num_tail_pages:
+            return []
+        ends = [share.num_tokens for share in plan.shares]
+        return [end for end in ends if end is not None and end % self._limits.page_tokens]
 
     def _add(self, step: Step, sequence: Sequence, num_tokens: int, num_drafts: int | None) -> None:
         start = sequence.num_computed
@@ -327,13 +345,14 @@ class Scheduler:
     def _reusable(self, shared: int, other: Sequence) -> int:
         """How many of the first `shared` tokens of `other` will be there to reuse when it has its prompt.
 
-        Where pages are sealed a page is reused whole, or copied while it is a tail.
+        Where pages are sealed a page is reused whole, or copied from a tail.
         """
         page_tokens = self._limits.page_tokens
         is_in_tail = shared // page_tokens == other.num_wanted // page_tokens
-        return (
-            shared if is_in_tail or not self._limits.num_tail_pages else shared // page_tokens * page_tokens
-        )
+        if is_in_tail or not self._limits.num_tail_pages:
+            return shared
+        kept = [end for end in self._kept_ends(other) if end <= shared]
+        return max(shared // page_tokens * page_tokens, *kept, 0)
 
     def _start(self, step: Step, sequence: Sequence) -> bool:
         """Admit `sequence` if the pages for its prompt are at hand, and schedule its first chunk."""

@@ -18,7 +18,7 @@ from sgrt.config import ComputeMode, EngineSettings, KvCacheDtype
 from sgrt.engine.completion import Completion
 from sgrt.engine.engine import Engine
 from sgrt.errors import ModelNotFound
-from sgrt_frontend.call import Call, SamplingParams
+from sgrt_frontend.call import Call, CallPlan, SamplingParams, Share
 from sgrt_grammars.constraint import Regex
 
 DTYPES: tuple[KvCacheDtype, ...] = ("auto", "bf16", "int8", "fp8_e4m3")
@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A prompt, what follows it, and how it is drawn."""
+    """A prompt, what follows it, and how it is drawn. Its first `kept` tokens are kept for others by a plan."""
 
     text: int
     length: int
@@ -54,6 +54,7 @@ class Ask:
     max_tokens: int = 6
     n: int = 1
     pattern: str | None = None
+    kept: int = 0
 
     def call(self) -> Call:
         return Call(
@@ -62,7 +63,13 @@ class Ask:
             sampling=SamplingParams(
                 max_tokens=self.max_tokens, n=self.n, temperature=0.7, seed=self.length, logprobs=2
             ),
+            plan=None if self.kept == 0 else kept(self.text, self.kept),
         )
+
+
+def kept(text: int, num_tokens: int, uses: int = 3) -> CallPlan:
+    name = f"{text}.{num_tokens}"
+    return CallPlan(shares=(Share(name=name, num_tokens=num_tokens, uses=uses),), group="run")
 
 
 def numbers(completions: Sequence[Completion]) -> list[tuple[tuple[int, ...], list[float]]]:
@@ -100,9 +107,11 @@ def assert_same(
 
 @st.composite
 def asks(draw: st.DrawFn) -> Ask:
+    length = draw(st.sampled_from([5, 8, 15, 16, 17, 31, 40, 63]))
     return Ask(
         text=draw(st.integers(0, 1)),
-        length=draw(st.sampled_from([5, 8, 15, 16, 17, 31, 40, 63])),
+        length=length,
+        kept=draw(st.sampled_from([0, 0, 4, 9, 21, 30])) % (length + 1),
         ending=tuple(draw(st.lists(st.integers(0, 2), max_size=2))),
         max_tokens=draw(st.sampled_from([2, 6, 20])),
         n=draw(st.sampled_from([1, 1, 2])),
@@ -149,9 +158,7 @@ def _spelled(ask: Ask) -> Ask:
     """A constrained text needs room for its shortest spelling."""
     if ask.pattern is None:
         return ask
-    return Ask(
-        text=ask.text, length=ask.length, ending=ask.ending, max_tokens=20, n=ask.n, pattern=ask.pattern
-    )
+    return replace(ask, max_tokens=20)
 
 
 @pytest.fixture(params=MODES, ids=str)
@@ -187,6 +194,26 @@ def test_a_tail_is_copied_to_the_token_after_its_owner_went_on(engine: Engine) -
     engine.complete(long.call())
     sibling = engine.complete(Ask(text=0, length=20, ending=(1,), max_tokens=2).call())
     assert sibling[0].finish.usage.cached_tokens == 20
+
+
+@pytest.mark.parametrize("is_together", [False, True])
+def test_a_kept_beginning_that_ends_inside_a_page_is_reused_to_the_token(
+    engine: Engine, is_together: bool
+) -> None:
+    """Whether it was computed before or is being computed, and each time again."""
+    calls = [
+        replace(Ask(text=0, length=21, ending=(place, *TEXTS[1][:30])).call(), plan=kept(0, 21, uses=4))
+        for place in range(4)
+    ]
+    if is_together:
+        done = [stream.completions() for stream in [engine.submit(call) for call in calls]]
+    else:
+        done = [engine.complete(call) for call in calls]
+    assert sorted(made[0].finish.usage.cached_tokens for made in done) == [0, 21, 21, 21]
+    engine.check_integrity()
+    engine.flush_cache_blocking()
+    plain = engine.complete(replace(calls[3], plan=None))
+    assert_same(numbers(done[3]), numbers(plain))
 
 
 def test_the_tails_of_a_flushed_cache_are_free(engine: Engine) -> None:
