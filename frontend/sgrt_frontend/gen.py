@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, Generic, TypedDict, TypeVar, overload
 
 from typing_extensions import Unpack
@@ -17,7 +18,8 @@ from sgrt_frontend.expression import Expression, Var
 from sgrt_frontend.numbers import require_count, require_seconds
 from sgrt_frontend.sampling import SamplingOptions, sampling_params
 from sgrt_frontend.types.shape import STRING, Shape, json_shape, require_type, shape_of, text_shape
-from sgrt_grammars.constraint import Choice, Constraint, ContextFree, Regex, StructuralTag
+from sgrt_grammars.constraint import Choice, Constraint, ContextFree, Regex, RegexDialect, StructuralTag
+from sgrt_grammars.errors import GrammarError
 from sgrt_grammars.notation.detect import context_free
 
 T = TypeVar("T")
@@ -281,6 +283,8 @@ def _text_shape(options: GenOptions) -> Shape[str]:
         raise InvalidRequest(
             "constraint: must be a constraint value such as sgrt.Regex(pattern=...)", param="constraint"
         )
+    if isinstance(constraint, Regex):
+        checked_regex(constraint, "constraint")
     return text_shape(constraint)
 
 
@@ -302,11 +306,42 @@ def _regex(pattern: str) -> Regex:
     except (re.error, OverflowError, RecursionError) as error:
         position = (error.pos or 0) if isinstance(error, re.error) else 0
         raise ConstraintError(
-            f"regex: {pattern!r} is not a regular expression: {error}",
+            f"regex: {pattern!r} is not a regular expression: {error}{_other_dialect(pattern)}",
             param="regex",
             pointer=f"1:{position}",
         ) from None  # the frames below are those of Python's own parser
-    return Regex(pattern=pattern)
+    return checked_regex(Regex(pattern=pattern), "regex")
+
+
+_ECMA_ALONE = re.compile(r"\\[pPk]\{?|\(\?<[A-Za-z_]|\\u\{")
+
+
+def _other_dialect(pattern: str) -> str:
+    """A hint where a pattern has what JavaScript's dialect alone knows."""
+    if _ECMA_ALONE.search(pattern) is None:
+        return ""
+    return '; for JavaScript\'s dialect write constraint=sgrt.Regex(pattern, dialect="ecma")'
+
+
+def checked_regex(regex: Regex, param: str) -> Regex:
+    """The regex itself, once it is known to be regular: what no vocabulary changes is said at the line that wrote it.
+
+    Raises:
+        ConstraintError: it does not parse, or has what no automaton keeps: references to groups, say.
+    """
+    # Imported when the first pattern comes: programs without one start without it.
+    compiled = import_module("sgrt_grammars.regex.compile")
+    try:
+        compiled.pattern_language(
+            regex.pattern,
+            regex.dialect,
+            is_full=regex.dialect is RegexDialect.PYTHON,
+            pointer="",
+            keyword=param,
+        )
+    except GrammarError as error:
+        raise ConstraintError(str(error), param=param) from None
+    return regex
 
 
 def checked_choices(choices: Sequence[str]) -> tuple[str, ...]:

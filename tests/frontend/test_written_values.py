@@ -10,7 +10,7 @@ import pytest
 from program_runs import run
 
 from sgrt_frontend.call import Call, SamplingParams
-from sgrt_frontend.errors import InvalidRequest, ProgramError
+from sgrt_frontend.errors import ConstraintError, InvalidRequest, ProgramError
 from sgrt_frontend.expression import mark, user
 from sgrt_frontend.gen import gen
 from sgrt_frontend.program import Program, function
@@ -19,6 +19,7 @@ from sgrt_frontend.select import select
 from sgrt_frontend.slot import Slot
 from sgrt_frontend.source import Source
 from sgrt_frontend.state import State
+from sgrt_grammars.constraint import Regex, RegexDialect
 
 HALF = "a\ud800b"
 
@@ -113,6 +114,21 @@ def test_what_is_no_schema_is_refused_by_that_name(wrong: object) -> None:
     with pytest.raises(InvalidRequest, match=r"^schema: .*JSON") as raised:
         gen("x", schema=wrong)
     assert raised.value.param == "schema"
+
+
+@pytest.mark.parametrize("pattern", [r"(?P<x>a)b(?P=x)", r"(a)\1"])
+def test_a_pattern_that_is_not_regular_is_refused_at_its_line(pattern: str) -> None:
+    with pytest.raises(ConstraintError, match=r"^regex .*backreferences.* not regular"):
+        gen("x", regex=pattern)
+    with pytest.raises(ConstraintError, match=r"^constraint .*backreferences.* not regular"):
+        gen("x", constraint=Regex(pattern))
+
+
+@pytest.mark.parametrize("pattern", [r"\p{L}+", r"(?<x>a)", r"\u{41}"])
+def test_what_another_dialect_writes_is_told_where_it_goes(pattern: str) -> None:
+    with pytest.raises(ConstraintError, match=r'write constraint=sgrt.Regex\(pattern, dialect="ecma"\)'):
+        gen("x", regex=pattern)
+    assert gen("x", constraint=Regex(pattern, dialect=RegexDialect.ECMA)).name == "x"
 
 
 @pytest.mark.parametrize("name", ["raise_errors", "concurrency", "progress"])
