@@ -48,7 +48,17 @@ def create_app(
             'overload: "smaller" and a smaller model (--overload-model) go together', param="overload"
         )
     service = Service(backend, config, clock)
-    beside = _smaller_service(smaller, service)
+    app = Starlette(
+        routes=_routes(service, _smaller_service(smaller, service)),
+        middleware=[*_cors(config), Middleware(_Gate, service=service)],
+        exception_handlers={HTTPException: _http_error},
+    )
+    app.state.service = service
+    return app
+
+
+def _routes(service: Service, beside: Service | None) -> list[Route]:
+    config = service.config
     limits = EndpointLimits(
         body_bytes=config.limits.body_bytes,
         json_depth=config.limits.json_depth,
@@ -70,21 +80,21 @@ def create_app(
         )
         for route in ROUTES
     ]
-    routes.append(endpoint("GET", "/openapi.json", _openapi))
-    middleware = [Middleware(_Gate, service=service)]
-    if config.allowed_origins:
-        middleware.insert(
-            0,
-            Middleware(
-                CORSMiddleware,
-                allow_origins=list(config.allowed_origins),
-                allow_methods=["GET", "POST"],
-                allow_headers=["*"],
-            ),
+    return [*routes, endpoint("GET", "/openapi.json", _openapi)]
+
+
+def _cors(config: ServerConfig) -> list[Middleware]:
+    """Outermost, where origins are named: what is refused says so to a page as well."""
+    if not config.allowed_origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=list(config.allowed_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
         )
-    app = Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _http_error})
-    app.state.service = service
-    return app
+    ]
 
 
 def _smaller_service(smaller: Backend | None, service: Service) -> Service | None:

@@ -199,7 +199,6 @@ def test_a_request_the_pool_can_never_hold_is_refused_up_front() -> None:
             "stop_token_ids",
         ),
         (call(deadline_s=-1.0), "deadline_s"),
-        (call(deadline_s=float("nan")), "deadline_s"),
         (call(deadline_s=float("inf")), "deadline_s"),
         (call(deadline_s=1e10), "deadline_s"),
         (call([PADDING]), "prompt"),
