@@ -10,9 +10,12 @@ from typing_extensions import ParamSpec
 
 from sgrt_frontend.backend import Backend
 from sgrt_frontend.chain import Piece
+from sgrt_frontend.errors import ContextOverflow
 from sgrt_frontend.memo import RememberingBackend
 from sgrt_frontend.rope import PieceKind, Rope
 from sgrt_frontend.template import TurnMarks
+
+_USUAL_CHARACTERS = 16  # a token has fewer in ordinary text
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,8 +38,26 @@ class Encoder:
         return work(*args, **kwargs)
 
     def encode(self, text: str, *, is_special: bool = False, is_start: bool = False) -> tuple[int, ...]:
-        """Token ids of a constant; `is_start` if it opens the prompt."""
+        """Token ids of a constant; `is_start` if it opens the prompt.
+
+        Raises:
+            ContextOverflow: even in the longest tokens there are, the text would not fit the context.
+        """
+        if not is_special:
+            self._refuse_overlong(text)
         return self.backend.encode(text, special=is_special, is_start=is_start)
+
+    def _refuse_overlong(self, text: str) -> None:
+        """Megabytes take seconds to encode; the vocabulary is asked only where the text is likely to be too long."""
+        context = self.backend.describe().context_tokens
+        if len(text) <= context * _USUAL_CHARACTERS:
+            return
+        if len(text) > context * self.backend.spelling().longest:
+            raise ContextOverflow(
+                f"a text of {len(text)} characters is longer than the model's context length of {context} tokens can "
+                "hold; shorten it",
+                param="text",
+            )
 
     def begun(self, rope: Rope) -> Rope:
         """The rope, with the model's begin token if it is empty."""

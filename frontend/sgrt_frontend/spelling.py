@@ -19,7 +19,8 @@ class Spelling:
             if data:
                 self._ids.setdefault(data, []).append(token_id)
         self._sorted = sorted(self._ids)
-        self._longest = max(map(len, self._sorted), default=0)
+        self.longest = max(map(len, self._sorted), default=0)
+        """Bytes of the longest token."""
 
     def __len__(self) -> int:
         return len(self._bytes)
@@ -30,7 +31,7 @@ class Spelling:
 
     def beginnings(self, data: bytes) -> Iterator[tuple[int, int]]:
         """Every token that is a beginning of `data`, with the number of bytes it takes."""
-        for size in range(1, min(len(data), self._longest) + 1):
+        for size in range(1, min(len(data), self.longest) + 1):
             for token_id in self._ids.get(data[:size], ()):
                 yield token_id, size
 

@@ -10,7 +10,7 @@ import pytest
 from program_runs import run
 
 from sgrt_frontend.call import Call, SamplingParams
-from sgrt_frontend.errors import ConstraintError, InvalidRequest, ProgramError
+from sgrt_frontend.errors import ConstraintError, ContextOverflow, InvalidRequest, ProgramError
 from sgrt_frontend.expression import mark, user
 from sgrt_frontend.gen import gen
 from sgrt_frontend.program import Program, function
@@ -172,3 +172,23 @@ def test_an_interrupted_wait_is_not_its_own_cause(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(KeyboardInterrupt) as raised:
         slot.wait()
     assert raised.value.__cause__ is None
+
+
+def test_a_text_that_no_context_holds_is_refused_before_it_is_encoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @function
+    def long(s: State) -> str:
+        s += "word " * 100_000 + gen("x", max_tokens=1)
+        return s.value("x", str)
+
+    backend = ScriptedBackend(["a"], context_tokens=100)
+
+    def encode(text: str, **_: bool) -> tuple[int, ...]:
+        assert len(text) < 1000, "megabytes take seconds"
+        return (1,)
+
+    monkeypatch.setattr(backend, "encode", encode)
+    with pytest.raises(ProgramError, match="longer than the model's context length") as raised:
+        long.on(backend).run()
+    assert isinstance(raised.value.__cause__, ContextOverflow)
