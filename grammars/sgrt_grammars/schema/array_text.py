@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -63,15 +63,20 @@ class ArrayText:
 
     def expression(self) -> Expression:
         """The whole array, with its brackets."""
-        assert not self.shape.has_duplicates, (
-            "shapes that need duplicates are refused before they are written"
-        )
         blank = space(self.values.whitespace)
         return Concatenation((Literal(b"["), blank, self._items(), Literal(b"]")))
 
     def _items(self) -> Expression:
+        if self.shape.has_duplicates:
+            choices = few_choices(self.shape, self.values.shape)
+            assert choices is not None, (
+                "other shapes that need duplicates are refused before they are written"
+            )
+            key = (self.key, "choice")
+            texts = (self.values.shape_text(one, (key, index)) for index, one in enumerate(choices))
+            return self._with_repetition(_Choices.of(texts, choices), frozenset())
         if self.shape.is_unique and not self.shape.prefix and not self.shape.contains:
-            choices = self._choices()
+            choices = few_choices(self.shape, self.values.shape)
             if choices is not None:
                 key = (self.key, "choice")
                 texts = (self.values.shape_text(one, (key, index)) for index, one in enumerate(choices))
@@ -174,21 +179,6 @@ class ArrayText:
 
     # Unique items out of a few.
 
-    def _choices(self) -> list[Shape] | None:
-        """The possible items one by one, when there are few and all of them are scalars."""
-        shape = self.values.shape(self.shape.rest)
-        if shape.arrays or shape.objects or any(one.value is None for one in shape.numbers):
-            return None
-        if not isinstance(shape.strings, Words) or len(shape.strings.texts) > MAX_ENUMERATED:
-            return None
-        values = sorted({one.value for one in shape.numbers if one.value is not None})
-        points = {one.value: one for one in shape.numbers}
-        found = [Shape(null=True)] if shape.null else []
-        found += [Shape(booleans=frozenset({one})) for one in sorted(shape.booleans)]
-        found += [Shape(numbers=(points[value],)) for value in values]
-        found += [Shape(strings=words([text])) for text in sorted(shape.strings.texts)]
-        return found if len(found) <= MAX_ENUMERATED else None
-
     def _without_repetition(self, choices: _Choices, used: frozenset[int]) -> Expression:
         key = (self.key, "unique", used)
         build = partial(self._build_unique, choices, used)
@@ -198,6 +188,30 @@ class ArrayText:
             return Deferred(key, build)
         short = partial(self._build_shortest, choices, used, left[0] if left else None)
         return Deferred(key, build, True, short)
+
+    def _with_repetition(self, choices: _Choices, used: frozenset[int]) -> Expression:
+        """Further items, of which one at least stands already or comes twice."""
+        return Deferred((self.key, "repeated", used), partial(self._build_repeated, choices, used))
+
+    def _build_repeated(self, choices: _Choices, used: frozenset[int]) -> Expression:
+        count = len(used)
+        most = self.shape.maximum
+        options: list[Expression] = []
+        if used and (most is None or count < most):
+            again = [choices.texts[index] for index in sorted(used)]
+            item = Concatenation((comma(self.values.whitespace), alternation(choices.texts)))
+            more = Repetition(
+                item, max(self.shape.minimum - count - 1, 0), None if most is None else most - count - 1
+            )
+            options.append(Concatenation((alternation(again), more, space(self.values.whitespace))))
+        if most is None or count + 1 < most:
+            options += [
+                Concatenation((text, self._with_repetition(choices, used | {index})))
+                for index, text in enumerate(choices.texts)
+                if index not in used
+            ]
+        separator = (comma(self.values.whitespace),) if used else ()
+        return Concatenation((*separator, alternation(options)))
 
     def _build_shortest(self, choices: _Choices, used: frozenset[int], index: int | None) -> Expression:
         """The shortest item that is left, or the end: so no other sets of items are looked at for a completion."""
@@ -227,6 +241,27 @@ class ArrayText:
             separator = (comma(self.values.whitespace),) if used else ()
             options.append(Concatenation((*separator, alternation(left))))
         return alternation(options)
+
+
+def few_choices(array: ArrayShape, shape_of: Callable[[Formula], Shape]) -> list[Shape] | None:
+    """The possible items of an array one by one, when there are few and all of them are scalars."""
+    shape = shape_of(array.rest)
+    if shape.arrays or shape.objects or any(one.value is None for one in shape.numbers):
+        return None
+    if not isinstance(shape.strings, Words) or len(shape.strings.texts) > MAX_ENUMERATED:
+        return None
+    values = sorted({one.value for one in shape.numbers if one.value is not None})
+    points = {one.value: one for one in shape.numbers}
+    found = [Shape(null=True)] if shape.null else []
+    found += [Shape(booleans=frozenset({one})) for one in sorted(shape.booleans)]
+    found += [Shape(numbers=(points[value],)) for value in values]
+    found += [Shape(strings=words([text])) for text in sorted(shape.strings.texts)]
+    return found if len(found) <= MAX_ENUMERATED else None
+
+
+def is_repetition_known(array: ArrayShape, shape_of: Callable[[Formula], Shape]) -> bool:
+    """Whether arrays that must hold an item twice can be written: out of a few scalars, and nothing else asked."""
+    return not array.prefix and not array.contains and few_choices(array, shape_of) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,7 @@ _ROWS = (
     _enforced("format", "string", _string, "see formats below; unknown names are annotations"),
     _enforced("minItems", "array", _count),
     _enforced("maxItems", "array", _count),
-    _enforced("uniqueItems", "array", _boolean, "its negation is refused"),
+    _enforced("uniqueItems", "array", _boolean, "its negation only for items out of a few scalars, else refused"),
     _enforced("minContains", "array", _count, "with `contains`"),
     _enforced("maxContains", "array", _count, "with `contains`"),
     _enforced("required", "object", _names, "undeclared names too"),

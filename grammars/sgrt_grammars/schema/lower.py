@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cache, partial
 
@@ -21,7 +21,7 @@ from sgrt_grammars.expression import (
 from sgrt_grammars.regex.language import NOTHING as NO_TEXT
 from sgrt_grammars.regex.spelling import alternation
 from sgrt_grammars.schema.any_order_text import AnyOrderText
-from sgrt_grammars.schema.array_text import ArrayText
+from sgrt_grammars.schema.array_text import ArrayText, is_repetition_known
 from sgrt_grammars.schema.check import Checker
 from sgrt_grammars.schema.combine import combine, pointer_of
 from sgrt_grammars.schema.document import Document
@@ -62,7 +62,8 @@ def schema_expression(constraint: JsonSchema) -> Expression:
     root = evaluator.root
     risky = checker.graph.risky
     if risky:
-        combine((At(pointer) for pointer in risky), evaluator.shape, partial(_check_shape, constraint.order))
+        check = partial(_check_shape, constraint.order, evaluator.shape)
+        combine((At(pointer) for pointer in risky), evaluator.shape, check)
     if root == NEVER or evaluator.emptiness.pruned(evaluator.shape(root)).is_empty:
         raise UnsatisfiableConstraint("no value is valid against the schema")
     writer = _Writer(
@@ -82,7 +83,9 @@ def _has_canonical_numbers(constraint: JsonSchema) -> bool:
     return constraint.numbers is NumberSpelling.CANONICAL
 
 
-def _check_shape(order: PropertyOrder, shape: Shape, pointer: str) -> None:
+def _check_shape(
+    order: PropertyOrder, shape_of: Callable[[Formula], Shape], shape: Shape, pointer: str
+) -> None:
     """Raises where a shape cannot be written."""
     if order is PropertyOrder.ANY and len(shape.objects) > MAX_ANY_ORDER:
         raise UnsupportedConstraint(
@@ -91,12 +94,12 @@ def _check_shape(order: PropertyOrder, shape: Shape, pointer: str) -> None:
             keyword="oneOf",
             hint="ask for the schema's order of keys, or tell the alternatives apart by a key with a const in each",
         )
-    if any(array.has_duplicates for array in shape.arrays):
+    if any(array.has_duplicates and not is_repetition_known(array, shape_of) for array in shape.arrays):
         raise UnsupportedConstraint(
-            "arrays that must hold duplicates cannot be enforced",
+            "arrays that must hold an item twice are enforced only where the items are a few scalars",
             pointer=pointer,
             keyword="uniqueItems",
-            hint="do not negate uniqueItems",
+            hint="give the items an enum, or do not negate uniqueItems",
         )
     if any(one.step is not None or one.avoided for one in shape.numbers):
         number(shape.numbers, is_canonical=False)

@@ -119,7 +119,7 @@ at most {MAX_INTERSECTIONS:,} conjunctions tried to tell exclusive alternatives 
 alternatives of objects for one value;
 at most {free_keys.MAX_RULES} rules about the same free keys; divisors of at most {decimal_text.MAX_DIVISOR:,} after their point is moved away.
 Unique items out of at most {array_text.MAX_ENUMERATED} scalars are tracked by name, others are captured and compared. What cannot be
-enforced at all: the negation of `uniqueItems`, remote references, and what is refused above."""
+enforced at all: the negation of `uniqueItems` for other items, remote references, and what is refused above."""
 
 
 def main() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
+import jsonschema
 import pytest
 from byte_vocabulary import BYTES
 
@@ -50,3 +52,37 @@ def test_what_was_taken_is_masked_where_it_would_be_complete() -> None:
 def test_more_items_than_values_are_refused(values: list[object]) -> None:
     with pytest.raises(UnsatisfiableConstraint):
         GrammarCompiler(BYTES).compile(array(values, minItems=len(values) + 1))
+
+
+REPEATED: list[dict[str, object]] = [
+    {"items": {"enum": ["a", 1, None]}, "not": {"uniqueItems": True}},
+    {"items": {"enum": ["a", 1, None]}, "not": {"uniqueItems": True}, "maxItems": 2},
+    {"items": {"enum": ["a", 1, None]}, "not": {"uniqueItems": True}, "minItems": 4},
+    {"items": {"type": "boolean"}, "not": {"uniqueItems": True}, "minItems": 3, "maxItems": 3},
+    {"items": {"enum": ["a", "b"]}, "if": {"uniqueItems": True}, "then": {"maxItems": 1}, "else": {"minItems": 3}},
+    {"items": {"enum": ["a", 1]}, "oneOf": [{"uniqueItems": True}, {"minItems": 2}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", REPEATED)
+@pytest.mark.parametrize("is_native", [True, False])
+def test_items_that_must_come_twice_do(schema: dict[str, object], is_native: bool) -> None:
+    schema = {"type": "array", **schema}
+    start = GrammarCompiler(BYTES, native=is_native).compile(JsonSchema(text=json.dumps(schema))).matcher()
+    validator = jsonschema.Draft202012Validator(schema)
+    for size in range(5):
+        for items in itertools.product(["a", 1, None, True, False], repeat=size):
+            matcher = start.fork()
+            text = json.dumps(items, separators=(",", ":")).encode()
+            is_accepted = all(matcher.advance(byte) for byte in text) and matcher.is_accepting
+            assert is_accepted is validator.is_valid(list(items)), items
+    assert validator.is_valid(json.loads(bytes(start.shortest_completion())))
+
+
+@pytest.mark.parametrize("more", [{"maxItems": 1}, {"maxItems": 0}, {"items": False}])
+def test_an_item_that_must_come_twice_where_there_is_no_room_is_unsatisfiable(
+    more: dict[str, object],
+) -> None:
+    schema = {"type": "array", "items": {"enum": ["a", "b"]}, "not": {"uniqueItems": True}, **more}
+    with pytest.raises(UnsatisfiableConstraint):
+        GrammarCompiler(BYTES).compile(JsonSchema(text=json.dumps(schema)))
