@@ -13,6 +13,7 @@ from sgrt.engine.engine import Engine
 from sgrt.errors import InvalidRequest
 from sgrt.server.app import create_app
 from sgrt.server.config import Limits, ServerConfig
+from sgrt.server.listening import bound_sockets
 from sgrt.server.serving import DrainingServer, short_collections
 from sgrt_grammars.tools.formats import FORMATS
 
@@ -32,8 +33,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
-    config = server_config(arguments)  # wrong settings are told before a model is loaded
+    config = server_config(
+        arguments
+    )  # wrong settings, and a port that is taken, are told before a model is loaded
     with ExitStack() as engines:
+        sockets = bound_sockets(config.host, config.port)
+        for bound in sockets:
+            engines.enter_context(bound)
         engine = engines.enter_context(Engine(model_of(arguments), **engine_settings(arguments)))
         smaller = None
         if arguments.overload_model is not None:
@@ -45,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"serving {names} at {url}/v1 (tools: {app.state.service.tool_format_name})", flush=True)
 
         with short_collections():
-            DrainingServer(app, config, on_ready=announce).run()
+            DrainingServer(app, config, on_ready=announce).run(sockets)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,25 @@ def test_a_command_that_is_not_there_is_told_with_the_one_that_was_meant(
 ) -> None:
     assert main([given]) == 2
     assert f"no command {given!r}; did you mean `{meant}`?" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_told_before_a_model_is_looked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", "nowhere", "--port", str(port)]) == 1
+    assert (
+        f"sgrt serve: port: cannot listen on 127.0.0.1:{port}: Address already in use"
+        in capsys.readouterr().err
+    )
+
+
+def test_an_address_that_is_not_here_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["serve", "nowhere", "--host", "192.0.2.1", "--api-key", "secret-key-of-16", "--port", "0"]) == 1
+    )
+    assert "sgrt serve: port: cannot listen on 192.0.2.1:0" in capsys.readouterr().err
 
 
 def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,8 +71,8 @@ def test_wrong_usage_shows_the_usage_of_the_command_itself(
         ["run", "hi", "--model", "nowhere"],
         ["chat", "nowhere"],
         ["chat", "--model", "nowhere"],
-        ["serve", "nowhere"],
-        ["serve", "--model", "nowhere"],
+        ["serve", "nowhere", "--port", "0"],
+        ["serve", "--model", "nowhere", "--port", "0"],
         ["pull", "nowhere"],
         ["pull", "--model", "nowhere"],
     ],
