@@ -105,7 +105,7 @@ def _config_of_heads(arch: int, head_dim: int, *, is_sealed: bool) -> AttentionC
             decode_tokens=32 if is_sealed else 16,
             decode_warps=8,
             extend_rows=32 if is_sealed and arch < 90 else 64,
-            extend_tokens=32,
+            extend_tokens=16 if is_sealed and 90 <= arch < 100 else 32,
             extend_warps=8,
             tree_tokens=32,
             tree_warps=8,
