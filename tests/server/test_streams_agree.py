@@ -11,7 +11,7 @@ from engine_server import engine_serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_engine import saying
-from server_client import Client, events
+from server_client import Client, PieceBackend, events, serving
 
 TOOL = {
     "type": "function",
@@ -277,3 +277,23 @@ def outputs_of(chunks: list[dict[str, Any]], n: int) -> list[Any]:
         )
         for index in range(n)
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "go"}]}),
+        ("/v1/completions", {"prompt": "go"}),
+        ("/v1/responses", {"input": "go"}),
+        ("/generate", {"text": "go"}),
+    ],
+)
+def test_streams_come_token_by_token_and_whole_answers_are_gathered(
+    path: str, body: dict[str, object]
+) -> None:
+    backend = PieceBackend()
+    with serving(backend) as client:
+        assert client.post(path, {**body, "stream": True}).status_code == 200
+        assert client.post(path, body).status_code == 200
+    streamed, whole = backend.calls
+    assert streamed.interval_s == 0 < whole.interval_s
