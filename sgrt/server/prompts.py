@@ -182,9 +182,13 @@ def plain_text(message: ChatMessage, *, index: int) -> str:
     """The text of a message.
 
     Raises:
-        ApiError: it has parts that are not text.
+        ApiError: it has parts that are not text, or no content, which an assistant's message alone may lack.
     """
     if message.content is None:
+        if message.role != "assistant":
+            raise bad_request(
+                f"a message of role {message.role!r} needs content", param=f"messages[{index}].content"
+            )
         return message.refusal or ""
     if isinstance(message.content, str):
         return message.content

@@ -106,6 +106,22 @@ def test_a_hostile_body_is_a_400_and_hurts_nobody_else(client: Client, raw: byte
     assert client.chat().status_code == 200
 
 
+@pytest.mark.parametrize("role", ["system", "developer", "user", "tool", "function"])
+@pytest.mark.parametrize("left_out", [{}, {"content": None}])
+def test_a_message_without_content_is_refused_by_its_place(
+    client: Client, role: str, left_out: dict[str, None]
+) -> None:
+    turns = [{"role": "user", "content": "a"}, {"role": role, "tool_call_id": "a", **left_out}]
+    response = client.chat(messages=turns)
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == "messages[1].content"
+
+
+def test_a_message_of_the_assistant_may_have_no_content(client: Client) -> None:
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant"}, {"role": "user", "content": "b"}]
+    assert client.chat(messages=turns).status_code == 200
+
+
 JSON = st.recursive(
     st.none()
     | st.booleans()
