@@ -5,6 +5,7 @@ python examples/triage.py
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from typing import Literal
@@ -14,6 +15,8 @@ from pydantic import BaseModel, Field
 import sgrt
 
 CATEGORIES = ["billing", "delivery", "technical", "other"]
+
+REFERENCE = re.compile(r"[A-C]-[0-9]{5}")
 
 TICKETS = [
     "My order A-10482 arrived with a broken screen. I want a replacement before Friday!",
@@ -48,14 +51,15 @@ def triage(s: sgrt.State, ticket: str) -> Triage:
     s.system("You triage support tickets for an online shop. You are brief and precise.")
     facts = sgrt.gen("facts", schema=Facts, max_tokens=64)
     category = sgrt.select("category", CATEGORIES)
-    reference = sgrt.gen("reference", regex=r"[A-C]-[0-9]{5}")
+    # What the ticket itself says is a choice among its words: no model can invent a number.
+    reference = sgrt.gen("reference", choice=REFERENCE.findall(ticket))
 
     with s.user():
         s += f"Ticket: {ticket}\n\n"
         branches = s.fork(3)  # inside the turn: each branch ends it with its own question
     branches[0] += "State product, mood and whether a refund is wanted, as JSON." + sgrt.assistant(facts)
     branches[1] += f"Which one fits: {', '.join(CATEGORIES)}?" + sgrt.assistant(category)
-    branches[2] += "Copy the reference, a letter and five digits." + sgrt.assistant(reference)
+    branches[2] += "Copy the reference." + sgrt.assistant(reference)
 
     chosen = branches[1][category]
     s.assistant(f"This is about: {chosen}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -33,11 +34,14 @@ def test_triage(capsys: pytest.CaptureFixture[str]) -> None:
     def script(prompt: str) -> object:
         if "as JSON." in prompt:
             return {"product": "phone", "mood": "angry", "wants_refund": True}
-        return "A-12345" if "five digits." in prompt else " We are sorry!\nBest"
+        if "Copy the reference." in prompt:
+            return re.findall(r"[A-C]-[0-9]{5}", prompt)[-1]
+        return " We are sorry!\nBest"
 
     results = load("triage").main(sgrt.ScriptedBackend(script, likes=["billing"]))
     assert [result.category for result in results] == ["billing"] * 4
-    assert results[0].facts.mood == "angry" and results[0].reference == "A-12345"
+    assert [result.reference for result in results] == ["A-10482", "B-20017", "C-31555", "A-99120"]
+    assert results[0].facts.mood == "angry"
     assert results[0].reply == " We are sorry!"
     shown = capsys.readouterr().out
     assert "tokens/s" in shown and "came from the cache" in shown
