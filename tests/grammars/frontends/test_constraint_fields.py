@@ -23,7 +23,7 @@ RIGHT: dict[object, object] = {
     tuple[Tag, ...]: (Tag(begin=Text("a"), body=Text("b"), end=Text("c")),),
 }
 EVERY_FIELD = [
-    (kind, field.name, get_type_hints(kind, vars(module))[field.name])
+    (kind, field.name, get_type_hints(kind, dict(vars(module)))[field.name])
     for kind in KINDS
     for field in fields(kind)
 ]
@@ -39,7 +39,7 @@ def _value(annotation: Any) -> object:  # noqa: ANN401 - what a type hint is
 
 
 def _made(kind: type[Any], **changed: object) -> Any:  # noqa: ANN401 - any kind of constraint
-    hints = get_type_hints(kind, vars(module))
+    hints = get_type_hints(kind, dict(vars(module)))
     return kind(**{field.name: _value(hints[field.name]) for field in fields(kind)} | changed)
 
 
