@@ -72,7 +72,7 @@ def test_what_can_only_be_a_path_is_no_hub_id(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ModelNotFound, match="no model .*: there is no file or folder"):
+    with pytest.raises(ModelNotFound, match=r"no model .*: there is no file or folder"):
         resolve(text)
 
 

@@ -114,7 +114,7 @@ def test_another_server_is_said_to_be_one(question: str) -> None:
     "url", ["http://server:no", "", "localhost:8123", "ftp://x", "http://", "server", None]
 )
 def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
-    with pytest.raises(InvalidRequest, match="base_url.*write the address of the server"):
+    with pytest.raises(InvalidRequest, match=r"base_url.*write the address of the server"):
         HttpBackend(url)
 
 
