@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
-from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score
+from sgrt_frontend.call import ORDINARY, Call, Chunk, Description, Message, Score, ScoreTerms
 from sgrt_frontend.spelling import Spelling
 
 
@@ -55,13 +55,12 @@ class Backend(Protocol):
         self,
         prefix: Sequence[int],
         continuations: Sequence[Sequence[int]],
-        *,
-        cache_salt: str = "",
-        plan: CallPlan | None = None,
+        terms: ScoreTerms = ORDINARY,
     ) -> list[Score]:
         """Log-probabilities of each continuation after `prefix`, which is computed once.
 
         The prefix has a token at least. No continuations have no scores, and an empty one has no log-probabilities.
-        `cache_salt` and `plan` are as in a `Call`.
+        `terms` say how they
+        stand beside other calls.
         """
         ...

@@ -195,6 +195,15 @@ class CallPlan:
         _require(0 <= self.path_s < float("inf"), "plan.path_s", "must be at least 0 and finite")
 
 
+def _check_place(priority: int, cache_salt: str, plan: CallPlan | None) -> None:
+    """What says where a call stands among others, and which cache it reads."""
+    _require_type(priority, Integral, "priority", "a whole number")
+    _require(-(2**31) <= priority < 2**31, "priority", "must lie in [-2**31, 2**31)")
+    _require_type(cache_salt, str, "cache_salt", "a string")
+    if plan is not None:
+        _require_kind(plan, CallPlan, "plan")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One request to a backend: continue `prompt` under `constraint`.
@@ -228,16 +237,37 @@ class Call:
                 "constraint",
                 'a constraint such as sgrt.Regex(pattern="a+")',
             )
-        _require_type(self.priority, Integral, "priority", "a whole number")
-        _require(-(2**31) <= self.priority < 2**31, "priority", "must lie in [-2**31, 2**31)")
+        _check_place(self.priority, self.cache_salt, self.plan)
         if self.deadline_s is not None:
             _require_type(self.deadline_s, Real, "deadline_s", "a number of seconds")
             _require(self.deadline_s == self.deadline_s, "deadline_s", "must be a number of seconds, not nan")
-        _require_type(self.cache_salt, str, "cache_salt", "a string")
-        if self.plan is not None:
-            _require_kind(self.plan, CallPlan, "plan")
         _require_type(self.interval_s, Real, "interval_s", "a number of seconds")
         _require(0 <= self.interval_s <= _LONGEST_INTERVAL_S, "interval_s", "must lie in [0, 1]")
+
+    @property
+    def score_terms(self) -> ScoreTerms:
+        """The terms on which this call has texts scored."""
+        return ScoreTerms(priority=self.priority, cache_salt=self.cache_salt, plan=self.plan)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreTerms:
+    """How scores are computed beside other work; each field is as in a `Call`.
+
+    Raises:
+        InvalidRequest: a value is out of range or of another type; the message names the field.
+    """
+
+    priority: int = 0
+    cache_salt: str = ""
+    plan: CallPlan | None = None
+
+    def __post_init__(self) -> None:
+        _check_place(self.priority, self.cache_salt, self.plan)
+
+
+ORDINARY = ScoreTerms()
+"""The terms of scores about which nothing is said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

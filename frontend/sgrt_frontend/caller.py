@@ -138,16 +138,13 @@ class LiveCaller:
     async def select(self, select: Select, call: Call, decide: Decide) -> tuple[Generated, Meta]:
         """Weigh the choices by scoring on the backend."""
         started = time.perf_counter()
-        first = call.plan
-        later = None if first is None else replace(first, shares=())
-        plans = chain(
-            (first,), repeat(later)
-        )  # however many rounds it takes, it is one use of what the plan shares
+        first = call.score_terms
+        later = first if first.plan is None else replace(first, plan=replace(first.plan, shares=()))
+        # However many rounds it takes, it is one use of what the plan shares.
+        terms = chain((first,), repeat(later))
 
         async def score(prefix: Sequence[int], continuations: Sequence[Sequence[int]]) -> list[Score]:
-            return await self._backend.score(
-                prefix, continuations, cache_salt=call.cache_salt, plan=next(plans)
-            )
+            return await self._backend.score(prefix, continuations, next(terms))
 
         generated, meta = await decide(call, score)
         seconds = time.perf_counter() - started
@@ -155,6 +152,4 @@ class LiveCaller:
 
     async def score(self, call: Call, continuations: Sequence[Sequence[int]]) -> list[Score]:
         """Log-probabilities of continuations."""
-        return await self._backend.score(
-            call.prompt, continuations, cache_salt=call.cache_salt, plan=call.plan
-        )
+        return await self._backend.score(call.prompt, continuations, call.score_terms)

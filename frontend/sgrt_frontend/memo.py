@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from sgrt_frontend.backend import Backend
-from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score
+from sgrt_frontend.call import ORDINARY, Call, Chunk, Description, Message, Score, ScoreTerms
 from sgrt_frontend.spelling import Spelling
 
 Rendered = tuple[tuple[Message, ...], bool]
@@ -75,9 +75,7 @@ class RememberingBackend:
         self,
         prefix: Sequence[int],
         continuations: Sequence[Sequence[int]],
-        *,
-        cache_salt: str = "",
-        plan: CallPlan | None = None,
+        terms: ScoreTerms = ORDINARY,
     ) -> list[Score]:
         """Log-probabilities."""
-        return await self._backend.score(prefix, continuations, cache_salt=cache_salt, plan=plan)
+        return await self._backend.score(prefix, continuations, terms)

@@ -7,7 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Finish, Message, SamplingParams, Score
+from sgrt_frontend.call import (
+    ORDINARY,
+    Call,
+    Chunk,
+    Description,
+    Finish,
+    Message,
+    SamplingParams,
+    Score,
+    ScoreTerms,
+)
 from sgrt_frontend.caller import Decide, Generated, OnChunk
 from sgrt_frontend.encoder import Encoder
 from sgrt_frontend.errors import BackendError, SgrtError
@@ -259,8 +269,6 @@ class _TraceBackend:
         self,
         prefix: Sequence[int],
         continuations: Sequence[Sequence[int]],
-        *,
-        cache_salt: str = "",
-        plan: CallPlan | None = None,
+        terms: ScoreTerms = ORDINARY,
     ) -> list[Score]:
         raise BackendError("a trace answers through its caller")

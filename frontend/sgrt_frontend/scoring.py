@@ -37,6 +37,7 @@ class Scoring:
         outlook = self.run.outlook
         call = Call(
             prompt=task.prefix.flat(),
+            priority=self.run.options.priority,
             cache_salt=self.run.options.cache_salt,
             label=self.label,
             plan=None if outlook is None else outlook.call_plan(self.label, task.prefix),

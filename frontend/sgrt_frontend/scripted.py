@@ -12,8 +12,8 @@ from typing import TypeAlias
 from pydantic import BaseModel
 
 from sgrt_frontend.call import (
+    ORDINARY,
     Call,
-    CallPlan,
     Chunk,
     Description,
     Finish,
@@ -21,6 +21,7 @@ from sgrt_frontend.call import (
     Origin,
     Role,
     Score,
+    ScoreTerms,
     StopReason,
     TokenInfo,
     TokenLogprob,
@@ -229,9 +230,7 @@ class ScriptedBackend:
         self,
         prefix: Sequence[int],
         continuations: Sequence[Sequence[int]],
-        *,
-        cache_salt: str = "",
-        plan: CallPlan | None = None,
+        terms: ScoreTerms = ORDINARY,
     ) -> list[Score]:
         """Log-probabilities under `next_logprobs`, or as `likes` has it."""
         self.scored.append(tuple(prefix))

@@ -96,6 +96,7 @@ class Selection:
             prompt=before.flat(),
             sampling=SamplingParams(seed=self._seed(), temperature=self.select.temperature),
             constraint=Choice(options=self.select.choices),
+            priority=self.run.options.priority,
             cache_salt=self.run.options.cache_salt,
             label=self.place.label,
             plan=None if outlook is None else outlook.call_plan(self.place.label, before),

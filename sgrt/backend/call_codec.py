@@ -20,6 +20,7 @@ from sgrt_frontend.call import (
     Origin,
     SamplingParams,
     Score,
+    ScoreTerms,
     StopReason,
     TokenInfo,
     TokenLogprob,
@@ -81,6 +82,18 @@ def call_to_json(call: Call) -> dict[str, object]:
         "plan": None if call.plan is None else plan_to_json(call.plan),
         "interval_s": call.interval_s,
     }
+
+
+def terms_to_json(terms: ScoreTerms) -> dict[str, object]:
+    """The terms of scores as fields of the body of /score; what is as always is left out."""
+    fields: dict[str, object] = {}
+    if terms.priority:
+        fields["priority"] = terms.priority
+    if terms.cache_salt:
+        fields["cache_salt"] = terms.cache_salt
+    if terms.plan is not None:
+        fields["plan"] = plan_to_json(terms.plan)
+    return fields
 
 
 def plan_to_json(plan: CallPlan) -> dict[str, object]:

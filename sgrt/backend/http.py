@@ -17,13 +17,13 @@ from sgrt.backend.call_codec import (
     call_to_json,
     chunk_from_json,
     description_from_json,
-    plan_to_json,
     score_from_json,
+    terms_to_json,
 )
 from sgrt.backend.patience import Patience
 from sgrt.errors import BackendError, InvalidRequest, SgrtError
 from sgrt.process_mark import ProcessMark
-from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score
+from sgrt_frontend.call import ORDINARY, Call, Chunk, Description, Message, Score, ScoreTerms
 from sgrt_frontend.spelling import Spelling
 
 _CACHED_TEXTS = 4096
@@ -153,19 +153,14 @@ class HttpBackend:
         self,
         prefix: Sequence[int],
         continuations: Sequence[Sequence[int]],
-        *,
-        cache_salt: str = "",
-        plan: CallPlan | None = None,
+        terms: ScoreTerms = ORDINARY,
     ) -> list[Score]:
         """Log-probabilities of each continuation after `prefix`."""
         body: dict[str, object] = {
             "prefix": list(prefix),
             "continuations": [list(tokens) for tokens in continuations],
+            **terms_to_json(terms),
         }
-        if cache_salt:
-            body["cache_salt"] = cache_salt
-        if plan is not None:
-            body["plan"] = plan_to_json(plan)
         patience = Patience(self._patience_s)
         while True:
             try:

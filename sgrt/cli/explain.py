@@ -13,7 +13,7 @@ from sgrt.errors import BackendError, InvalidRequest
 from sgrt.tokenizer.chat_template import ChatTemplate
 from sgrt.tokenizer.tokenizer import Tokenizer
 from sgrt_frontend.backend import Backend
-from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score
+from sgrt_frontend.call import ORDINARY, Call, Chunk, Description, Message, Score, ScoreTerms
 from sgrt_frontend.planning.report import report
 from sgrt_frontend.scripted import ScriptedBackend
 from sgrt_frontend.spelling import Spelling
@@ -103,9 +103,7 @@ class ModelTokens:
         self,
         prefix: Sequence[int],
         continuations: Sequence[Sequence[int]],
-        *,
-        cache_salt: str = "",
-        plan: CallPlan | None = None,
+        terms: ScoreTerms = ORDINARY,
     ) -> list[Score]:
         """Not there: a plan scores nothing."""
         raise BackendError("a tokenizer alone scores nothing")

@@ -29,7 +29,16 @@ from sgrt.engine.stats import STEP_TOKENS, EngineStats
 from sgrt.engine.stream import Stream
 from sgrt.tokenizer.disguise import Json
 from sgrt.tokenizer.stream_decoder import StreamDecoder
-from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score, Share
+from sgrt_frontend.call import (
+    ORDINARY,
+    Call,
+    Chunk,
+    Description,
+    Message,
+    Score,
+    ScoreTerms,
+    Share,
+)
 from sgrt_frontend.spelling import Spelling
 from sgrt_grammars.compiler import GrammarCompiler
 
@@ -272,9 +281,7 @@ class Engine:
         self,
         prefix: Sequence[int],
         continuations: Sequence[Sequence[int]],
-        *,
-        cache_salt: str = "",
-        plan: CallPlan | None = None,
+        terms: ScoreTerms = ORDINARY,
     ) -> list[Score]:
         """Log-probabilities of each continuation after `prefix`; beginnings they have in common are computed once.
 
@@ -283,7 +290,7 @@ class Engine:
         Raises:
             InvalidRequest: the prefix is empty, a token id is unknown, or the lengths exceed the context.
         """
-        return await self.score_alternatives(prefix, continuations, top=0, cache_salt=cache_salt, plan=plan)
+        return await self.score_alternatives(prefix, continuations, top=0, terms=terms)
 
     async def score_alternatives(
         self,
@@ -291,13 +298,12 @@ class Engine:
         continuations: Sequence[Sequence[int]],
         *,
         top: int,
-        cache_salt: str,
-        plan: CallPlan | None = None,
+        terms: ScoreTerms = ORDINARY,
     ) -> list[Score]:
-        """As `score`, with the `top` best tokens at each place. `cache_salt` parts the cache, as in a call."""
+        """As `score`, with the `top` best tokens at each place."""
         self._intake.check_scores(prefix, continuations)
         tree = ScoreTree(continuations)
-        job, mailbox = self._submit_scores(prefix, tree, top=top, cache_salt=cache_salt, plan=plan)
+        job, mailbox = self._submit_scores(prefix, tree, terms, top=top)
         try:
             return tree.scores(len(prefix), dict([item async for item in mailbox]))
         finally:
@@ -309,7 +315,7 @@ class Engine:
         """As `score`, for ordinary code; with the `top` best tokens at each place."""
         self._intake.check_scores(prefix, continuations)
         tree = ScoreTree(continuations)
-        job, mailbox = self._submit_scores(prefix, tree, top=top)
+        job, mailbox = self._submit_scores(prefix, tree, ORDINARY, top=top)
         try:
             return tree.scores(len(prefix), dict(mailbox.collect()))
         finally:
@@ -358,25 +364,23 @@ class Engine:
         self,
         prefix: Sequence[int],
         tree: ScoreTree,
+        terms: ScoreTerms,
         *,
-        top: int = 0,
-        cache_salt: str = "",
-        plan: CallPlan | None = None,
+        top: int,
     ) -> tuple[ScoreJob, Mailbox[tuple[int, PathScores]]]:
         """Queue the paths of a tree, which are one use of what the plan shares; they share the prefix among themselves."""
         now = self._clock()
-        if plan is not None and prefix and len(tree.paths) > 1:
+        if terms.plan is not None and prefix and len(tree.paths) > 1:
             own = Share(name=f"score {next(self._ids)}", num_tokens=len(prefix), uses=1)
-            plan = replace(plan, shares=(*plan.shares, own))
+            terms = replace(terms, plan=replace(terms.plan, shares=(*terms.plan.shares, own)))
         requests = tuple(
             self._intake.score_request(
                 prefix,
                 path,
+                terms,
                 id=next(self._ids),
                 now_s=now,
-                cache_salt=cache_salt,
                 top=top,
-                plan=plan,
                 plan_parts=len(tree.paths),
             )
             for path in tree.paths

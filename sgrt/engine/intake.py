@@ -11,7 +11,7 @@ from sgrt.config import Limits
 from sgrt.engine.score_tree import ScorePath
 from sgrt.errors import ContextOverflow, InvalidRequest
 from sgrt.request import Request
-from sgrt_frontend.call import Call, CallPlan, SamplingParams
+from sgrt_frontend.call import ORDINARY, Call, SamplingParams, ScoreTerms
 from sgrt_grammars.constraint import AnyText
 
 _LONGEST_DEADLINE_S = 366 * 24 * 3600.0
@@ -79,12 +79,11 @@ class Intake:
         self,
         prefix: Sequence[int],
         path: ScorePath,
+        terms: ScoreTerms = ORDINARY,
         *,
         id: int,
         now_s: float,
-        cache_salt: str = "",
         top: int = 0,
-        plan: CallPlan | None = None,
         plan_parts: int = 1,
     ) -> Request:
         """The request that scores a path of a tree after `prefix`, with the `top` best alternatives at each place.
@@ -102,14 +101,15 @@ class Intake:
             id=id,
             prompt=prompt,
             max_tokens=0,
+            priority=int(terms.priority),
             arrival_s=now_s,
-            cache_salt=self._salt(cache_salt, id),
+            cache_salt=self._salt(terms.cache_salt, id),
             is_private=not self.shares_prefixes,
             score_from=len(prefix) + path.first_row,
             score_prefix=len(prefix),
             score_targets=path.targets,
             score_top=top,
-            plan=plan if self.shares_prefixes else None,
+            plan=terms.plan if self.shares_prefixes else None,
             plan_parts=plan_parts,
         )
 

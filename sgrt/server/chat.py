@@ -146,8 +146,8 @@ class _Answer:
             self.prompt_infos = await prompt_infos(
                 self.service,
                 self.plan.call.prompt,
+                self.plan.call.score_terms,
                 top=self.request.prompt_logprobs,
-                cache_salt=self.plan.call.cache_salt,
                 param="prompt_logprobs",
             )
 

@@ -22,7 +22,7 @@ from sgrt.server.structured import Wanted, wanted_output
 from sgrt.server.usage import UsageSum
 from sgrt.server.validation import check_stream_options, ignored_header, parse
 from sgrt.server.wire.completions import CompletionRequest
-from sgrt_frontend.call import Call, Chunk, SamplingParams, TokenInfo
+from sgrt_frontend.call import Call, Chunk, SamplingParams, ScoreTerms, TokenInfo
 
 
 async def completions(service: Service, incoming: Incoming) -> Reply:
@@ -229,8 +229,8 @@ async def _prepare(service: Service, request: CompletionRequest, caller: Caller)
             f"prompts x n is {len(given) * sampling.n}; at most {limits.sequences} outputs a request",
             param="n",
         )
-    cache_salt = caller.salt + (request.cache_salt or "")
-    prompts = [await _prompt(service, request, each, cache_salt) for each in given]
+    terms = ScoreTerms(priority=request.priority or 0, cache_salt=caller.salt + (request.cache_salt or ""))
+    prompts = [await _prompt(service, request, each, terms) for each in given]
     return _Answer(
         service=service,
         request=request,
@@ -281,7 +281,7 @@ async def _encoded(service: Service, request: CompletionRequest, text: str) -> t
     )
 
 
-async def _prompt(service: Service, request: CompletionRequest, given: _Given, cache_salt: str) -> _Prompt:
+async def _prompt(service: Service, request: CompletionRequest, given: _Given, terms: ScoreTerms) -> _Prompt:
     token_ids, text = given
     service.check_length(token_ids)
     echo = (await service.decode(token_ids) if text is None else text) if request.echo else ""
@@ -293,8 +293,8 @@ async def _prompt(service: Service, request: CompletionRequest, given: _Given, c
         infos = await prompt_infos(
             service,
             token_ids,
+            terms,
             top=max(echoed or 0, wanted or 0),
-            cache_salt=cache_salt,
             param="logprobs" if wanted is None else "prompt_logprobs",
         )
     return _Prompt(

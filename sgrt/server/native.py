@@ -28,7 +28,7 @@ from sgrt.server.wire.native import (
     RenderRequest,
     ScoreRequest,
 )
-from sgrt_frontend.call import Call, Message, Role, SamplingParams
+from sgrt_frontend.call import Call, Message, Role, SamplingParams, ScoreTerms
 
 
 async def generate(service: Service, incoming: Incoming) -> Reply:
@@ -66,9 +66,12 @@ async def score(service: Service, incoming: Incoming) -> Reply:
         scores = await service.score(
             prefix,
             continuations,
+            ScoreTerms(
+                priority=request.priority or 0,
+                cache_salt=incoming.caller.salt + (request.cache_salt or ""),
+                plan=plan_from_json(request.plan),
+            ),
             top=request.top or 0,
-            cache_salt=incoming.caller.salt + (request.cache_salt or ""),
-            plan=plan_from_json(request.plan),
             param="top",
         )
     return json_reply({"scores": [score_to_json(item) for item in scores]})

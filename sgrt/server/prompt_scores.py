@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from sgrt.server.errors import bad_request
 from sgrt.server.logprobs import TokenBytes, finite, token_text
 from sgrt.server.service import Service
-from sgrt_frontend.call import TokenInfo, TokenLogprob
+from sgrt_frontend.call import ScoreTerms, TokenInfo, TokenLogprob
 
 
 async def prompt_infos(
-    service: Service, token_ids: Sequence[int], *, top: int, cache_salt: str, param: str
+    service: Service, token_ids: Sequence[int], terms: ScoreTerms, *, top: int, param: str
 ) -> tuple[TokenInfo, ...]:
     """One entry a token, with `top` alternatives each. Nothing precedes the first: its log-probability is NaN.
 
@@ -26,9 +26,7 @@ async def prompt_infos(
     first = TokenInfo(chosen=TokenLogprob(token_id=token_ids[0], logprob=math.nan))
     if len(token_ids) == 1:
         return (first,)
-    (score,) = await service.score(
-        token_ids[:1], [token_ids[1:]], top=top, cache_salt=cache_salt, param=param
-    )
+    (score,) = await service.score(token_ids[:1], [token_ids[1:]], terms, top=top, param=param)
     alternatives = score.top or ((),) * len(score.logprobs)
     rest = [
         TokenInfo(chosen=TokenLogprob(token_id=token_id, logprob=logprob), top=best)

@@ -27,7 +27,7 @@ from sgrt.server.sessions import SessionStore
 from sgrt.server.tool_setup import choose_format, has_reasoning
 from sgrt.tokenizer.opening import opened
 from sgrt_frontend.backend import Backend
-from sgrt_frontend.call import Call, CallPlan, Chunk, Score, StopReason
+from sgrt_frontend.call import Call, Chunk, Score, ScoreTerms, StopReason
 
 # A whole answer is read this often while it grows: that costs others less than a look at every token.
 WHOLE_INTERVAL_S = 0.1
@@ -109,7 +109,7 @@ class HasSettings(Protocol):
 
 @runtime_checkable
 class ScoresAlternatives(Protocol):
-    """A backend that gives alternatives with scores, and parts the caches of tenants when it scores."""
+    """A backend that gives alternatives with scores."""
 
     async def score_alternatives(
         self,
@@ -117,8 +117,7 @@ class ScoresAlternatives(Protocol):
         continuations: Sequence[Sequence[int]],
         *,
         top: int,
-        cache_salt: str,
-        plan: CallPlan | None = None,
+        terms: ScoreTerms,
     ) -> list[Score]:
         """As `Backend.score`, with the `top` best tokens at each place."""
         ...
@@ -310,9 +309,8 @@ class Service:
         self,
         prefix: Sequence[int],
         continuations: Sequence[Sequence[int]],
+        terms: ScoreTerms,
         *,
-        cache_salt: str,
-        plan: CallPlan | None = None,
         top: int = 0,
         param: str = "logprobs",
     ) -> list[Score]:
@@ -322,14 +320,12 @@ class Service:
             ApiError: alternatives are asked for, and the backend gives none.
         """
         if isinstance(self.backend, ScoresAlternatives):
-            return await self.backend.score_alternatives(
-                prefix, continuations, top=top, cache_salt=cache_salt, plan=plan
-            )
+            return await self.backend.score_alternatives(prefix, continuations, top=top, terms=terms)
         if top:
             raise bad_request(
                 f"this backend gives log-probabilities but no alternatives; use {param}: 0", param=param
             )
-        return await self.backend.score(prefix, continuations, cache_salt=cache_salt, plan=plan)
+        return await self.backend.score(prefix, continuations, terms)
 
     @property
     def is_crowded(self) -> bool:

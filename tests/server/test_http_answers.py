@@ -18,7 +18,7 @@ from sgrt.backend.http import HttpBackend
 from sgrt.backend.patience import Patience
 from sgrt.server.app import create_app
 from sgrt.server.config import Limits, ServerConfig
-from sgrt_frontend.call import Call, CallPlan, Message, Role, SamplingParams, Score
+from sgrt_frontend.call import ORDINARY, Call, Message, Role, SamplingParams, Score, ScoreTerms
 from sgrt_frontend.errors import BackendError, InvalidRequest, Overloaded, SgrtError
 
 
@@ -203,12 +203,10 @@ class SlowScores(PieceBackend):
         self,
         prefix: Sequence[int],
         continuations: Sequence[Sequence[int]],
-        *,
-        cache_salt: str = "",
-        plan: CallPlan | None = None,
+        terms: ScoreTerms = ORDINARY,
     ) -> list[Score]:
         await asyncio.sleep(0.05)
-        return await super().score(prefix, continuations, cache_salt=cache_salt, plan=plan)
+        return await super().score(prefix, continuations, terms)
 
 
 @sgrt.function

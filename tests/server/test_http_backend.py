@@ -24,7 +24,7 @@ from sgrt.backend.http import HttpBackend
 from sgrt.server.app import create_app
 from sgrt.server.config import ServerConfig
 from sgrt_frontend.backend import Backend
-from sgrt_frontend.call import Call, CallPlan, Chunk, Message, Role, SamplingParams, Share
+from sgrt_frontend.call import Call, CallPlan, Chunk, Message, Role, SamplingParams, ScoreTerms, Share
 from sgrt_frontend.errors import (
     BackendError,
     ConstraintError,
@@ -251,8 +251,8 @@ def test_hints_about_other_calls_reach_the_backend(served: tuple[PieceBackend, H
 
     asyncio.run(run())
     assert local.calls[-1].plan == plan
-    asyncio.run(remote.score((65, 66), [(67,)], plan=plan))
-    assert local.score_plans[-1] == plan
+    asyncio.run(remote.score((65, 66), [(67,)], ScoreTerms(plan=plan)))
+    assert local.score_terms[-1] == ScoreTerms(plan=plan)
 
 
 @sgrt.function
@@ -266,11 +266,29 @@ def test_the_calls_and_selections_of_a_batch_carry_what_its_plan_knows(
     served: tuple[PieceBackend, HttpBackend],
 ) -> None:
     local, remote = served
-    local.score_plans.clear()
+    local.score_terms.clear()
     rated.on(remote).run_batch([("one",), ("two",)])
-    for plan in (*local.score_plans, local.calls[-1].plan, local.calls[-2].plan):
+    for plan in (*(terms.plan for terms in local.score_terms), local.calls[-1].plan, local.calls[-2].plan):
         assert plan is not None and plan.shares and plan.path_s > 0
-    assert len(local.score_plans) == 2
+    assert len(local.score_terms) == 2
+
+
+@sgrt.function
+def weighed(s: sgrt.State) -> None:
+    s += "Yes or no? " + sgrt.select("answer", ["yes", "no"], all_spellings=False)
+    s += sgrt.gen("why", max_tokens=2)
+    s.score([" yes"])
+    s.prompt_logprobs()
+
+
+def test_the_priority_of_a_program_reaches_the_backend_with_all_that_it_asks(
+    served: tuple[PieceBackend, HttpBackend],
+) -> None:
+    local, remote = served
+    local.score_terms.clear()
+    weighed.on(remote).with_options(priority=3).run()
+    assert [terms.priority for terms in local.score_terms] == [3, 3, 3]
+    assert local.calls[-1].priority == 3
 
 
 @pytest.mark.parametrize(

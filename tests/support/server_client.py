@@ -16,13 +16,14 @@ from sgrt.server.app import create_app
 from sgrt.server.config import ServerConfig
 from sgrt.server.serving import DrainingServer
 from sgrt_frontend.call import (
+    ORDINARY,
     Call,
-    CallPlan,
     Chunk,
     Description,
     Finish,
     Message,
     Score,
+    ScoreTerms,
     StopReason,
     TokenInfo,
     TokenLogprob,
@@ -51,7 +52,7 @@ class PieceBackend:
     name: str = "stub"
     reason: StopReason = StopReason.END_OF_TEXT
     calls: list[Call] = field(default_factory=list)
-    score_plans: list[CallPlan | None] = field(default_factory=list)
+    score_terms: list[ScoreTerms] = field(default_factory=list)
     num_running: int = 0
     num_cancelled: int = 0
     num_pieces: int = 0
@@ -133,11 +134,9 @@ class PieceBackend:
         self,
         prefix: Sequence[int],
         continuations: Sequence[Sequence[int]],
-        *,
-        cache_salt: str = "",
-        plan: CallPlan | None = None,
+        terms: ScoreTerms = ORDINARY,
     ) -> list[Score]:
-        self.score_plans.append(plan)
+        self.score_terms.append(terms)
         usage = Usage(prompt_tokens=len(prefix), cached_tokens=0, output_tokens=0)
         return [Score(logprobs=tuple(-float(t) for t in tokens), usage=usage) for tokens in continuations]
 

@@ -6,7 +6,17 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from sgrt_frontend.backend import Backend
-from sgrt_frontend.call import Call, CallPlan, Chunk, Description, Message, Score, StopReason, Usage
+from sgrt_frontend.call import (
+    ORDINARY,
+    Call,
+    Chunk,
+    Description,
+    Message,
+    Score,
+    ScoreTerms,
+    StopReason,
+    Usage,
+)
 from sgrt_frontend.caller import Decide, Generated, OnChunk
 from sgrt_frontend.errors import BackendError
 from sgrt_frontend.expression import Value
@@ -75,9 +85,7 @@ class PlanBackend:
         self,
         prefix: Sequence[int],
         continuations: Sequence[Sequence[int]],
-        *,
-        cache_salt: str = "",
-        plan: CallPlan | None = None,
+        terms: ScoreTerms = ORDINARY,
     ) -> list[Score]:
         """Not needed: a plan answers through its caller."""
         raise BackendError("a plan scores nothing")

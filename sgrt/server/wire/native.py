@@ -40,6 +40,7 @@ class ScoreRequest(StrictWire):
     prefix: TokenIds
     continuations: list[TokenIds]
     top: Annotated[int | None, Field(ge=0)] = None
+    priority: Annotated[int | None, Field(ge=-(2**31), lt=2**31)] = None
     plan: JsonObject | None = None
     cache_salt: Annotated[str | None, Field(max_length=128)] = None
 
