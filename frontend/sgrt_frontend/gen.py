@@ -7,19 +7,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from importlib import import_module
 from typing import Any, Generic, TypedDict, TypeVar, overload
 
 from typing_extensions import Unpack
 
 from sgrt_frontend.characters import require_characters
+from sgrt_frontend.constraint_check import check_constraint, checked_regex
 from sgrt_frontend.errors import ConstraintError, InvalidRequest
 from sgrt_frontend.expression import Expression, Var
 from sgrt_frontend.numbers import require_count, require_seconds
 from sgrt_frontend.sampling import SamplingOptions, sampling_params
 from sgrt_frontend.types.shape import STRING, Shape, json_shape, require_type, shape_of, text_shape
-from sgrt_grammars.constraint import Choice, Constraint, ContextFree, Regex, RegexDialect, StructuralTag
-from sgrt_grammars.errors import GrammarError
+from sgrt_grammars.constraint import Choice, Constraint, ContextFree, Regex, StructuralTag
 from sgrt_grammars.notation.detect import context_free
 
 T = TypeVar("T")
@@ -227,8 +226,17 @@ _ELSEWHERE = {  # names of other tools, and what they are called here
 }
 
 
+_TOOLS = (
+    '; sgrt.Toolbox(tools).gen("call") generates a call of one of them, and '
+    "sgrt.react.on(engine).run(question, tools=tools) calls them until the model has an answer"
+)
+_OF_TOOLS = ("tools", "tool_choice", "functions")
+
+
 def _meant(name: str) -> str:
     """What somebody who wrote `name` probably looks for."""
+    if name in _OF_TOOLS:
+        return _TOOLS
     if name in _ELSEWHERE:
         return f"; write {_ELSEWHERE[name]}"
     alike = get_close_matches(name, (*SamplingOptions.__annotations__, *_CALL_OPTIONS, "n", "schema", "type"))
@@ -247,10 +255,17 @@ def _shape(annotation: object, schema: object, options: GenOptions) -> Shape[Any
         )
     if annotation is not None:
         require_type(annotation)
-        return shape_of(annotation)
-    if schema is not None:
-        return json_shape(_schema(schema))
-    return _text_shape(options) if given else STRING
+        shape = shape_of(annotation)
+    elif schema is not None:
+        shape = json_shape(_schema(schema))
+    else:
+        shape = _text_shape(options) if given else STRING
+    constraint = shape.constraint
+    if not (
+        constraint is None or isinstance(constraint, Regex | Choice)
+    ):  # those two are known to be good by now
+        check_constraint(constraint, sources[0])
+    return shape
 
 
 def _schema(schema: object) -> object:
@@ -321,27 +336,6 @@ def _other_dialect(pattern: str) -> str:
     if _ECMA_ALONE.search(pattern) is None:
         return ""
     return '; for JavaScript\'s dialect write constraint=sgrt.Regex(pattern, dialect="ecma")'
-
-
-def checked_regex(regex: Regex, param: str) -> Regex:
-    """The regex itself, once it is known to be regular: what no vocabulary changes is said at the line that wrote it.
-
-    Raises:
-        ConstraintError: it does not parse, or has what no automaton keeps: references to groups, say.
-    """
-    # Imported when the first pattern comes: programs without one start without it.
-    compiled = import_module("sgrt_grammars.regex.compile")
-    try:
-        compiled.pattern_language(
-            regex.pattern,
-            regex.dialect,
-            is_full=regex.dialect is RegexDialect.PYTHON,
-            pointer="",
-            keyword=param,
-        )
-    except GrammarError as error:
-        raise ConstraintError(str(error), param=param) from None
-    return regex
 
 
 def checked_choices(choices: Sequence[str]) -> tuple[str, ...]:

@@ -27,8 +27,8 @@ from sgrt_grammars.expression import Alternation, Expression, Literal, SpecialTo
 from sgrt_grammars.vocabulary import Vocabulary
 
 
-def lower(constraint: Constraint, vocabulary: Vocabulary) -> Expression:
-    """The language of a constraint.
+def lower(constraint: Constraint, vocabulary: Vocabulary | None) -> Expression:
+    """The language of a constraint. Without a vocabulary, ids of special tokens are taken as they are.
 
     Raises `InvalidConstraint`, `UnsupportedConstraint`, `UnsatisfiableConstraint` or `CompileLimitExceeded`.
     """
@@ -38,7 +38,7 @@ def lower(constraint: Constraint, vocabulary: Vocabulary) -> Expression:
         raise CompileLimitExceeded("the constraint nests too deep", limit="depth") from error
 
 
-def _combination(constraint: Constraint, vocabulary: Vocabulary) -> Expression:
+def _combination(constraint: Constraint, vocabulary: Vocabulary | None) -> Expression:
     inner = partial(_combination, vocabulary=vocabulary)
     match constraint:
         case Sequence():
@@ -57,7 +57,7 @@ def _combination(constraint: Constraint, vocabulary: Vocabulary) -> Expression:
 
 def _single(
     constraint: JsonSchema | JsonObject | Regex | Choice | ContextFree | Token | Text | AnyText,
-    vocabulary: Vocabulary,
+    vocabulary: Vocabulary | None,
 ) -> Expression:
     match constraint:
         case JsonSchema():
@@ -90,8 +90,8 @@ def _choice(constraint: Choice) -> Expression:
     return Alternation(tuple(Literal(text) for text in sorted({one.encode() for one in constraint.options})))
 
 
-def _token(constraint: Token, vocabulary: Vocabulary) -> Expression:
-    if not 0 <= constraint.token_id < vocabulary.size:
+def _token(constraint: Token, vocabulary: Vocabulary | None) -> Expression:
+    if vocabulary is not None and not 0 <= constraint.token_id < vocabulary.size:
         size = vocabulary.size
         raise InvalidConstraint(f"token {constraint.token_id} is not in the vocabulary of {size} tokens")
     return SpecialToken(constraint.token_id)

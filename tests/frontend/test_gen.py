@@ -24,7 +24,7 @@ class Person(BaseModel):
     [
         ({"regex": "[0-9]+"}, Regex(pattern="[0-9]+")),
         ({"choice": ["a", "b"]}, Choice(options=("a", "b"))),
-        ({"grammar": "start: WORD"}, ContextFree(text="start: WORD")),
+        ({"grammar": 'start: "a"'}, ContextFree(text='start: "a"')),
         ({"constraint": Text(text="x")}, Text(text="x")),
         ({}, None),
     ],
@@ -101,6 +101,8 @@ def test_wrong_options_are_refused_by_name(options: dict[str, Any], param: str) 
         ("max_token", "did you mean max_tokens"),
         ("temprature", "did you mean temperature"),
         ("gramar", "did you mean grammar"),
+        ("tools", r"sgrt\.Toolbox\(tools\)\.gen.*sgrt\.react"),
+        ("tool_choice", r"sgrt\.Toolbox"),
     ],
 )
 def test_options_of_other_tools_and_slips_are_told_their_right_name(name: str, hint: str) -> None:

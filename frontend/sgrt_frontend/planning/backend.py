@@ -22,19 +22,13 @@ from sgrt_frontend.errors import BackendError
 from sgrt_frontend.expression import Value
 from sgrt_frontend.gen import Gen
 from sgrt_frontend.planning.oracle import Oracle
-from sgrt_frontend.planning.placeholder import (
-    MARKER,
-    AnyProbability,
-    PlannedChoice,
-    Undecided,
-    marker,
-    placeholder,
-)
+from sgrt_frontend.planning.placeholder import AnyProbability, PlannedChoice, Undecided, placeholder
 from sgrt_frontend.planning.regex_width import longest_match_bytes
 from sgrt_frontend.planning.units import ONCE, Bounds, Unit, UnitKind, Units
 from sgrt_frontend.select import Select
 from sgrt_frontend.slot import Meta, Sample
 from sgrt_frontend.spelling import Spelling
+from sgrt_frontend.stand_in import MARKER, marker
 from sgrt_frontend.trace import CallKind
 from sgrt_grammars.constraint import Choice, Regex
 

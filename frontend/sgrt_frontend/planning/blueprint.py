@@ -14,11 +14,11 @@ from typing import Any
 from sgrt_frontend.chain import Link, Piece
 from sgrt_frontend.errors import SgrtError
 from sgrt_frontend.expression import Expression
-from sgrt_frontend.planning.placeholder import MARKER, mentions_stand_in
 from sgrt_frontend.rope import Rope
 from sgrt_frontend.run import Run
 from sgrt_frontend.slot import Planned, Slot
 from sgrt_frontend.source import Source
+from sgrt_frontend.stand_in import MARKER, mentions_stand_in
 from sgrt_frontend.state import State
 from sgrt_frontend.step import Step
 from sgrt_frontend.turns import Turns

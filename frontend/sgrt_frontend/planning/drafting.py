@@ -20,19 +20,13 @@ from sgrt_frontend.options import RunOptions
 from sgrt_frontend.planning.backend import PlanBackend, PlanCaller
 from sgrt_frontend.planning.blueprint import Blueprint, PlacedStep, Variable
 from sgrt_frontend.planning.oracle import NeedsValue, Oracle
-from sgrt_frontend.planning.placeholder import (
-    ExactText,
-    ExactValue,
-    exactly_retainted,
-    marker,
-    mentions_stand_in,
-    stand_ins_in,
-)
+from sgrt_frontend.planning.placeholder import ExactText, ExactValue, exactly_retainted
 from sgrt_frontend.planning.purity import is_pure
 from sgrt_frontend.planning.units import Unit, UnitKind, Units
 from sgrt_frontend.scope import Scope
 from sgrt_frontend.select import Select
 from sgrt_frontend.slot import Meta, Slot
+from sgrt_frontend.stand_in import marker, mentions_stand_in, stand_ins_in
 from sgrt_frontend.state import State
 from sgrt_frontend.step import Step
 

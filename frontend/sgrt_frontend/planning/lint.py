@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sgrt_frontend.planning.placeholder import MARKER
 from sgrt_frontend.planning.plan import PlanPath, ProgramPlan
 from sgrt_frontend.planning.units import UnitKind
 from sgrt_frontend.rope import PieceKind, Rope
+from sgrt_frontend.stand_in import MARKER
 from sgrt_frontend.trace import TracedCall
 
 _WORTH_TOKENS = 8  # fewer tokens to share are not worth a change of the program

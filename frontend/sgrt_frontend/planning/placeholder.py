@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NoReturn, SupportsIndex, get_args, get_origin
 
@@ -18,29 +17,7 @@ from pydantic import BaseModel
 from sgrt_frontend.expression import Value
 from sgrt_frontend.planning.oracle import NeedsValue, Oracle
 from sgrt_frontend.slot import Deferred, Planned
-
-# Private-use characters around a number: no text of a program has them, and they survive formatting.
-_OPEN, _CLOSE = "\U000f5a60", "\U000f5a61"
-MARKER = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
-
-
-def marker(number: int) -> str:
-    """The text that stands for unknown text number `number`."""
-    return f"{_OPEN}{number}{_CLOSE}"
-
-
-_ESCAPED = repr(_OPEN)[1:-1]
-_ANY_MARKER = re.compile(f"(?:{_OPEN}|{re.escape(_ESCAPED)})(\\d+)")
-
-
-def mentions_stand_in(text: str) -> bool:
-    """Whether a text, an error message perhaps, holds unknown text, as it is or escaped by repr."""
-    return _OPEN in text or _ESCAPED in text
-
-
-def stand_ins_in(text: str) -> frozenset[int]:
-    """The numbers of the unknown texts that a text holds, as they are or escaped by repr."""
-    return frozenset(map(int, _ANY_MARKER.findall(text)))
+from sgrt_frontend.stand_in import ESCAPED, OPEN
 
 
 def retainted(value: object) -> object:
@@ -56,9 +33,9 @@ def exactly_retainted(value: object) -> object:
 def _retainted(value: object, kind: type[PlannedText]) -> object:
     if type(value) is not str:
         return value
-    if _ESCAPED in value:
+    if ESCAPED in value:
         raise NeedsValue("the repr of generated text", text=value)
-    return kind(value) if _OPEN in value else value
+    return kind(value) if OPEN in value else value
 
 
 # What these make of unknown text is unknown text of about the same length.

@@ -16,10 +16,11 @@ from sgrt_frontend.options import RunOptions
 from sgrt_frontend.planning.backend import PlanBackend, PlanCaller, PlannedCall
 from sgrt_frontend.planning.cost import CostModel
 from sgrt_frontend.planning.oracle import NeedsValue, Oracle
-from sgrt_frontend.planning.placeholder import PlannedText, marker, mentions_stand_in, retainted
+from sgrt_frontend.planning.placeholder import PlannedText, retainted
 from sgrt_frontend.planning.simulation import Machine, Simulation, simulate
 from sgrt_frontend.planning.units import Bounds, Unit, UnitKind, Units
 from sgrt_frontend.source import Source, raised_at
+from sgrt_frontend.stand_in import marker, mentions_stand_in
 from sgrt_frontend.trace import TracedCall
 
 
