@@ -110,7 +110,7 @@ bool Machine::split_by_bounds(Split& out, const Bits& following) {
     if (!source.outer.empty()) return false;
     out.row = source.row;
     out.residual = source.residual;
-    out.has_all_ends = false;
+    out.has_all_ends = out.has_cost_ends = false;
     std::vector<std::pair<Id, Id>> states(size_t(trie.max_depth) + 1, {out.head, free.head});
     int64_t steps = 0;
     for (int32_t at = 0; at < trie.size; steps++) {

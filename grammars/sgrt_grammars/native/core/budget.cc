@@ -12,77 +12,118 @@ static std::vector<int32_t> bytes_as_symbols(const std::string& text) {
     return symbols;
 }
 
-// For each inside token the state it ends in, built once for a split when a budget first asks.
-void Machine::ensure_end_index(Split& parts) {
-    if (parts.has_end_index) return;
+// The state each inside token ends in, found once for a split.
+const EndIndex& Machine::end_index(Split& parts) {
+    if (parts.index) return *parts.index;
+    auto made = std::make_unique<EndIndex>();
     std::unordered_map<Id, uint16_t> number;
     auto index_of = [&](Id end) {
         auto found = number.emplace(end, uint16_t(number.size() + 1));
-        if (found.second && size_t(number.size()) > parts.ends.size()) parts.ends.push_back(end);
+        if (found.second) made->ends.push_back(end);
         if (number.size() > 65000) throw LimitExceeded("max_states");
         return found.first->second;
     };
-    std::vector<uint16_t> index;
-    const std::vector<Id> old = std::move(parts.ends);
-    parts.ends.clear();
+    std::vector<uint16_t> by_token(size_t(vocabulary.size), 0);     // 1 + index into ends
     Walk walk(*this);
-    auto note = [&](int32_t at, Places target) {
+    auto note = [&](const Trie& walked, int32_t at, Places target) {
         const uint16_t end = index_of(walk.whole(target));
-        for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(at) + 1]; i++)
-            index[size_t(trie.tokens[size_t(i)])] = end;
+        for (int32_t i = walked.token_start[size_t(at)]; i < walked.token_start[size_t(at) + 1]; i++)
+            by_token[size_t(walked.tokens[size_t(i)])] = end;
     };
     const Node& n = node(parts.head);
-    if (parts.base && n.kind == CONCATENATION && parts.base->head != parts.head && parts.patched.empty()) {
+    const bool is_sequence = parts.base && n.kind == CONCATENATION && parts.base->head != parts.head && parts.patched.empty();
+    if (parts.base) {
+        const EndIndex& known = end_index(*parts.base);
+        std::vector<uint16_t> renamed;
+        for (Id end : known.ends) renamed.push_back(index_of(is_sequence ? concatenation(end, n.b) : end));
+        for (size_t word = 0; word < parts.base->row.size(); word++)
+            for (uint32_t left = parts.base->row[word]; left; left &= left - 1)
+                by_token[word * 32 + size_t(__builtin_ctz(left))] = renamed[known.common];
+        for (size_t i = 0; i < known.tokens.size(); i++) by_token[size_t(known.tokens[i])] = renamed[known.end_of[i]];
+    }
+    if (is_sequence) {
         // What stays in the first part ends there in front of the second; what leaves it is walked.
-        ensure_end_index(*parts.base);
-        std::vector<uint16_t> renamed(parts.base->ends.size() + 1, 0);
-        for (size_t i = 0; i < parts.base->ends.size(); i++)
-            renamed[i + 1] = index_of(concatenation(parts.base->ends[i], n.b));
-        index = parts.base->end_index;
-        for (uint16_t& end : index) end = renamed[end];
         const Trie& rest = *parts.base->residual;
-        walk.run(parts.head, rest, INT64_MAX, [&](int32_t at, Places target) {
-            const uint16_t end = index_of(walk.whole(target));
-            for (int32_t i = rest.token_start[size_t(at)]; i < rest.token_start[size_t(at) + 1]; i++)
-                index[size_t(rest.tokens[size_t(i)])] = end;
-        });
+        walk.run(parts.head, rest, INT64_MAX, [&](int32_t at, Places target) { note(rest, at, target); });
     } else if (parts.base) {
-        ensure_end_index(*parts.base);
-        for (Id end : parts.base->ends) index_of(end);
-        index = parts.base->end_index;
         walk.prepare(parts.head, trie);
         for (uint8_t byte : parts.patched) {
             const int32_t at = trie.root_child[byte], end = trie.skip[size_t(at)];
             for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(end)]; i++)
-                index[size_t(trie.tokens[size_t(i)])] = 0;
-            walk.subtree(trie, byte, note);
+                by_token[size_t(trie.tokens[size_t(i)])] = 0;
+            walk.subtree(trie, byte, [&](int32_t below, Places target) { note(trie, below, target); });
         }
     } else {
-        index.assign(size_t(vocabulary.size), 0);
-        walk.run(parts.head, trie, INT64_MAX, note);
+        walk.run(parts.head, trie, INT64_MAX, [&](int32_t at, Places target) { note(trie, at, target); });
     }
-    mask_bytes_ += index.size() * 2;
-    parts.end_index = std::move(index);
-    parts.has_end_index = true;
+    std::vector<uint32_t> counts(made->ends.size() + 1, 0);
+    for (uint16_t end : by_token) counts[end]++;
+    if (!made->ends.empty()) made->common = uint16_t(std::max_element(counts.begin() + 1, counts.end()) - counts.begin() - 1);
+    for (size_t token = 0; token < by_token.size(); token++) {
+        const uint16_t end = by_token[token];
+        if (!end || end == made->common + 1) continue;
+        made->tokens.push_back(int32_t(token));
+        made->end_of.push_back(uint16_t(end - 1));
+    }
+    mask_bytes_ += made->tokens.size() * 6 + made->ends.size() * 4;
+    parts.index = std::move(made);
+    return *parts.index;
 }
 
-// What each token leads to, then what that costs. An operation that stops to wait for a deferred expression goes on
-// with the costs it has not found yet.
+// Every state that an inside token may end in, where the split has them.
+void Machine::known_ends(const Split& parts, std::vector<Id>& out) {
+    const Node& n = node(parts.head);
+    if (parts.base && n.kind == CONCATENATION && parts.base->head != parts.head && parts.patched.empty()) {
+        known_ends(*parts.base, out);
+        for (Id& end : out) end = concatenation(end, n.b);
+    }
+    out.insert(out.end(), parts.ends.begin(), parts.ends.end());
+    for (const auto& [token, end] : parts.outer) out.push_back(end);
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+}
+
+// The state an inside token ends in.
+Id Machine::end_inside(const Split& parts, int32_t token) {
+    int32_t taken = 0;
+    return derive_all(parts.head, vocabulary.text(token), vocabulary.length(token), taken);
+}
+
+void Machine::add_cost(Id target, NodeMask& mask, std::vector<uint32_t>& costs, std::vector<uint8_t>& uses) {
+    const Completion* found = completion(target);
+    costs.push_back(found ? found->cost : NO_COST);
+    uses.push_back(found ? found->uses : 0);
+    mask.highest_cost = std::max(mask.highest_cost, costs.back());
+    mask.uses_registers = mask.uses_registers || uses.back();
+}
+
+void Machine::ensure_end_costs(NodeMask& mask, DensePart& part) {
+    while (part.costs.size() < part.ends.size())
+        add_cost(concatenation(part.ends[part.costs.size()], part.tail), mask, part.costs, part.uses);
+}
+
+// From the ends of a part to those of its tokens.
+void Machine::ensure_token_ends(NodeMask& mask, DensePart& part) {
+    if (!part.is_by_token) {
+        part.ends = end_index(*part.split).ends;
+        part.costs.clear();
+        part.uses.clear();
+        part.is_by_token = true;
+    }
+    ensure_end_costs(mask, part);
+}
+
+// What each token leads to, then what that costs; of dense parts what their ends cost. An operation that stops to wait
+// for a deferred expression goes on with the costs it has not found yet.
 void Machine::ensure_costs(Id id, NodeMask& mask) {
     if (mask.has_costs) return;
     if (!mask.has_targets) note_targets(id, mask);
-    auto find_cost = [&](Id target, std::vector<uint32_t>& costs, std::vector<uint8_t>& uses) {
-        const Completion* found = completion(target);
-        costs.push_back(found ? found->cost : NO_COST);
-        uses.push_back(found ? found->uses : 0);
-        mask.highest_cost = std::max(mask.highest_cost, costs.back());
-        mask.uses_registers = mask.uses_registers || uses.back();
-    };
-    while (mask.costs.size() < mask.targets.size()) find_cost(mask.targets[mask.costs.size()], mask.costs, mask.uses);
+    while (mask.costs.size() < mask.targets.size())
+        add_cost(mask.targets[mask.costs.size()], mask, mask.costs, mask.uses);
     for (DensePart& part : mask.dense) {
-        ensure_end_index(*part.split);
-        while (part.costs.size() < part.split->ends.size())
-            find_cost(concatenation(part.split->ends[part.costs.size()], part.tail), part.costs, part.uses);
+        if (!part.split->has_cost_ends) ensure_token_ends(mask, part);
+        else if (part.ends.empty()) known_ends(*part.split, part.ends);
+        ensure_end_costs(mask, part);
     }
     mask.has_costs = true;
 }
@@ -208,8 +249,8 @@ void Cursor::recall_witness() {
         for (size_t i = 0; i < mask.tokens.size(); i++)
             if (mask.tokens[i] == last.token) consider({mask.targets[i], thread.registers});
         for (const DensePart& part : mask.dense)
-            if (const uint16_t end = part.split->end_index[size_t(last.token)])
-                consider({m.concatenation(part.split->ends[end - 1u], part.tail), thread.registers});
+            if (has_bit(part.split->row, last.token))
+                consider({m.concatenation(m.end_inside(*part.split, last.token), part.tail), thread.registers});
     }
 }
 
@@ -229,35 +270,57 @@ void Cursor::filter(const Thread& thread, NodeMask& mask, uint32_t remaining, st
             is_exact ? cost_after(token) : costs.of_target(mask.targets[i], mask.costs[i], mask.uses[i], token);
         if (cost < remaining) set_bit(kept, token);
     }
-    for (DensePart& part : mask.dense) {
-        std::vector<uint8_t> fits(part.costs.size() + 1, 0), uses(part.costs.size() + 1, 0);
-        for (size_t i = 0; i < part.costs.size(); i++) {
-            const Id target = part.uses[i] & USES_NEW_CAPTURE ? m.concatenation(part.split->ends[i], part.tail) : 0;
-            fits[i + 1] = costs.of_target(target, part.costs[i], part.uses[i], -1) < remaining;
-            uses[i + 1] = is_checked && part.uses[i];
-        }
-        keep_dense(part, fits, uses, costs, remaining, row, kept);
-    }
+    for (DensePart& part : mask.dense) keep_dense(part, mask, costs, remaining, row, kept);
     row.swap(kept);
 }
 
-void Cursor::keep_dense(const DensePart& part, const std::vector<uint8_t>& fits, const std::vector<uint8_t>& uses,
-                        const CaptureCosts& costs, uint32_t remaining, const std::vector<uint32_t>& row,
-                        std::vector<uint32_t>& kept) {
-    const std::vector<uint16_t>& index = part.split->end_index;
-    const bool has_exact = !costs.is_known || !costs.colliding.empty();
-    for (size_t word = 0; word < row.size(); word++) {
-        uint32_t bits = 0;
-        for (uint32_t left = row[word]; left; left &= left - 1) {
-            const int bit = __builtin_ctz(left);
-            const int32_t token = int32_t(word * 32) + bit;
-            const uint16_t end = index[size_t(token)];
-            if (!end) continue;
-            const bool is_exact = has_exact && uses[end] && costs.is_exact(token);
-            if (is_exact ? cost_after(token) < remaining : fits[end]) bits |= 1u << bit;
+// Of a dense part all tokens or none, where its ends agree; otherwise each by its end.
+void Cursor::keep_dense(DensePart& part, NodeMask& mask, CaptureCosts& costs, uint32_t remaining,
+                        const std::vector<uint32_t>& row, std::vector<uint32_t>& kept) {
+    Machine& m = *machine;
+    const bool has_exact = mask.uses_registers && (!costs.is_known || !costs.colliding.empty());
+    std::vector<uint8_t> fits;
+    size_t num_fitting = 0;
+    auto find_fitting = [&] {
+        fits.assign(part.ends.size(), 0);
+        for (size_t i = 0; i < fits.size(); i++) {
+            const Id target = part.uses[i] & USES_NEW_CAPTURE ? m.concatenation(part.ends[i], part.tail) : 0;
+            fits[i] = costs.of_target(target, part.costs[i], part.uses[i], -1) < remaining;
         }
-        kept[word] |= bits;
+        num_fitting = size_t(std::count(fits.begin(), fits.end(), 1));
+    };
+    m.ensure_end_costs(mask, part);
+    find_fitting();
+    const std::vector<uint32_t>& inside = part.split->row;
+    const bool is_exact = has_exact && std::any_of(part.uses.begin(), part.uses.end(), [](uint8_t uses) { return uses; });
+    if (!is_exact && num_fitting == 0) return;
+    if (!is_exact && num_fitting == fits.size()) {
+        for (size_t word = 0; word < row.size(); word++) kept[word] |= row[word] & inside[word];
+        return;
     }
+    if (!part.is_by_token) {
+        m.ensure_token_ends(mask, part);
+        find_fitting();
+    }
+    const EndIndex& index = *part.split->index;
+    std::vector<uint32_t> fitting(row.size(), 0);
+    if (fits[index.common])
+        for (size_t word = 0; word < row.size(); word++) fitting[word] = row[word] & inside[word];
+    for (size_t i = 0; i < index.tokens.size(); i++) {
+        const int32_t token = index.tokens[i];
+        if (!fits[index.end_of[i]]) clear_bit(fitting, token);
+        else if (has_bit(row, token)) set_bit(fitting, token);
+    }
+    auto decide = [&](int32_t token) {
+        if (!has_bit(row, token) || !has_bit(inside, token) || !part.uses[index.end(token)]) return;
+        if (cost_after(token) < remaining) set_bit(fitting, token);
+        else clear_bit(fitting, token);
+    };
+    if (is_exact && costs.is_known)
+        for (int32_t token : costs.colliding) decide(token);
+    else if (is_exact)
+        for (int32_t token : tokens_in(row)) decide(token);
+    for (size_t word = 0; word < row.size(); word++) kept[word] |= fitting[word];
 }
 
 }  // namespace sgrt

@@ -88,14 +88,6 @@ void Cursor::verify(const Thread& thread, const std::vector<int32_t>& tokens, st
         if (after({thread}, token, following)) set_bit(row, token);
 }
 
-static std::vector<int32_t> tokens_in(const std::vector<uint32_t>& row) {
-    std::vector<int32_t> tokens;
-    for (size_t word = 0; word < row.size(); word++)
-        for (uint32_t left = row[word]; left; left &= left - 1)
-            tokens.push_back(int32_t(word * 32) + __builtin_ctz(left));
-    return tokens;
-}
-
 // The tokens of one thread: those at hand, and those that its registers must allow.
 void Cursor::fill_thread(const Thread& thread, NodeMask& found, std::vector<uint32_t>& row) {
     Machine& m = *machine;

@@ -51,9 +51,8 @@ struct Cursor {
     void recall_witness();
     struct CaptureCosts;
     bool colliding_tokens(const RegistersPtr& registers, std::vector<int32_t>& tokens) const;
-    void keep_dense(const DensePart& part, const std::vector<uint8_t>& fits, const std::vector<uint8_t>& uses,
-                    const CaptureCosts& costs, uint32_t remaining, const std::vector<uint32_t>& row,
-                    std::vector<uint32_t>& kept);
+    void keep_dense(DensePart& part, NodeMask& mask, CaptureCosts& costs, uint32_t remaining,
+                    const std::vector<uint32_t>& row, std::vector<uint32_t>& kept);
     std::vector<int32_t> symbols(const Threads& from);
 };
 

@@ -90,6 +90,19 @@ struct Thread {
 };
 using Threads = std::vector<Thread>;
 
+// Of the inside tokens those that end in another state than most do.
+struct EndIndex {
+    std::vector<Id> ends;               // most tokens end in `ends[common]`
+    uint16_t common = 0;
+    std::vector<int32_t> tokens;        // the others, ascending
+    std::vector<uint16_t> end_of;       // of `tokens`: an index into `ends`
+
+    uint16_t end(int32_t token) const {
+        const auto found = std::lower_bound(tokens.begin(), tokens.end(), token);
+        return found != tokens.end() && *found == token ? end_of[size_t(found - tokens.begin())] : common;
+    }
+};
+
 // The tokens that stay inside a regular head, and a trie of those that may leave it.
 struct Split {
     Id head = 0;                        // what was walked: the head itself, or an equal one for these tokens
@@ -98,13 +111,13 @@ struct Split {
     bool has_nullable_end = false;      // of those
     std::vector<Id> ends;               // distinct states after inside tokens, but for those in `outer`
     bool has_all_ends = true;           // else they are found when a budget asks
+    bool has_cost_ends = true;          // whether `ends` are known as far as what completes them is asked
     std::vector<std::pair<int32_t, Id>> outer;  // tokens beyond the first part of the head, or
                                                 // to its end, and the states after them
     const Trie* residual = nullptr;
     Split* base = nullptr;              // the split this one was copied from, but for `patched` first bytes
     std::vector<uint8_t> patched;
-    std::vector<uint16_t> end_index;    // by token: 1 + index into ends; 0: not inside (built for budgets)
-    bool has_end_index = false;
+    std::unique_ptr<EndIndex> index;    // built for budgets that some of these tokens fit into
 };
 
 // Whether what follows may run out of distinct texts: not soon; only by the end of the capture that is open now,
@@ -115,7 +128,9 @@ enum Tightness : int8_t { LOOSE, PENDING, TIGHT };
 struct DensePart {
     Split* split;
     Id asked, tail;                     // the head and the tail it was asked for
-    std::vector<uint32_t> costs;        // by end of the split
+    bool is_by_token = false;           // whether `ends` are those of the split's index, so that each token's is known
+    std::vector<Id> ends;
+    std::vector<uint32_t> costs;        // by end
     std::vector<uint8_t> uses;
 };
 
@@ -253,6 +268,9 @@ public:
     // Masks (walk.cc, split.cc, budget.cc).
     NodeMask& mask(Id id);
     void ensure_costs(Id id, NodeMask& mask);
+    void ensure_end_costs(NodeMask& mask, DensePart& part);
+    void ensure_token_ends(NodeMask& mask, DensePart& part);
+    Id end_inside(const Split& split, int32_t token);
     void clear_masks();
 
     std::unique_ptr<WalkSpace> take_space();
@@ -363,7 +381,9 @@ private:
     };
     Lifted lifted(Id id);
     int64_t longest_completion(Id root);
-    void ensure_end_index(Split& split);
+    const EndIndex& end_index(Split& split);
+    void known_ends(const Split& split, std::vector<Id>& out);
+    void add_cost(Id target, NodeMask& mask, std::vector<uint32_t>& costs, std::vector<uint8_t>& uses);
     void compute_mask(Id id, NodeMask& mask);
     std::vector<Id> choices(Id id);
     void add_dense(Id id, NodeMask& mask);

@@ -169,6 +169,7 @@ bool Machine::split_by_parts(Split& out, const Bits& following) {
         Split& inner = split(n.a, first(n.b));
         out.row = inner.row;
         out.has_all_ends = inner.has_all_ends;
+        out.has_cost_ends = inner.has_cost_ends;
         for (Id end : inner.ends) walk.ends.insert(concatenation(end, n.b));
         walk.keeps_outer = true;
         walk.run(*this, *inner.residual, 0, inner.residual->size);
@@ -177,6 +178,7 @@ bool Machine::split_by_parts(Split& out, const Bits& following) {
         for (int32_t i = 0; i < n.count; i++)
             if (first(n.parts[i]).count() > FEW_BYTES && !is_split_known(n.parts[i], following)) return false;
         out.row.assign(size_t(words), 0);
+        out.has_cost_ends = false;      // a token may stay in more than one
         for (int32_t i = 0; i < n.count; i++) {
             Split& option = split(n.parts[i], following);
             out.has_all_ends = out.has_all_ends && option.has_all_ends;
@@ -216,6 +218,7 @@ bool Machine::split_from_base(Split& out, const Bits& following) {
     if (!source.outer.empty()) return false;
     out.row = source.row;
     out.has_all_ends = source.has_all_ends;
+    out.has_cost_ends = source.has_cost_ends;
     SplitWalk walk{out, following, {}, {source.ends.begin(), source.ends.end()}, false};
     if (!walk.run_beside(*this, base)) return false;
     walk.finish();
@@ -243,6 +246,7 @@ bool Machine::split_by_slices(Split& out, const Bits& following) {
         out.residual = source.residual;
         out.ends = source.ends;         // as far as it matters: what is due leaves no fewer texts
         out.has_all_ends = source.has_all_ends;
+        out.has_cost_ends = false;
         return true;
     }
     if (n.kind != REPETITION || n.high == UNBOUNDED || n.high > horizon_ + COUNT_MARGIN) return false;
@@ -250,6 +254,7 @@ bool Machine::split_by_slices(Split& out, const Bits& following) {
     if (!found.is_simple) return false;
     out.row = found.rows[size_t(std::min<int64_t>(n.high, horizon_ + 1))];
     out.residual = split(repetition(n.a, n.low, UNBOUNDED), following).residual;
+    out.has_cost_ends = false;          // those within a body are not among them
     for (int64_t used = 0; used <= n.high; used++)
         out.ends.push_back(repetition(n.a, std::max<int64_t>(0, n.low - used), n.high - used));
     return true;

@@ -177,7 +177,7 @@ void Machine::add_dense(Id id, NodeMask& mask) {
             Split& parts = split(head, first(tail));
             if (!has_tight_end(head, parts, tail)) {
                 add_split(parts, tail, mask);
-                mask.dense.push_back({&parts, head, tail, {}, {}});
+                mask.dense.push_back({&parts, head, tail, false, {}, {}, {}});
                 rest = parts.residual;
             }
         }

@@ -144,6 +144,14 @@ inline bool has_bit(const std::vector<uint32_t>& row, int32_t token) { return ro
 
 inline void set_bit(std::vector<uint32_t>& row, int32_t token) { row[size_t(token) >> 5] |= 1u << (token & 31); }
 
+inline std::vector<int32_t> tokens_in(const std::vector<uint32_t>& row) {
+    std::vector<int32_t> tokens;
+    for (size_t word = 0; word < row.size(); word++)
+        for (uint32_t left = row[word]; left; left &= left - 1)
+            tokens.push_back(int32_t(word * 32) + __builtin_ctz(left));
+    return tokens;
+}
+
 inline void clear_bit(std::vector<uint32_t>& row, int32_t token) { row[size_t(token) >> 5] &= ~(1u << (token & 31)); }
 
 }  // namespace sgrt
