@@ -6,6 +6,9 @@
 
 namespace sgrt {
 
+constexpr int64_t FEW_DUE = 4;          // bodies of a counted head
+constexpr size_t MANY_STATES = 64;      // that are many to complete
+
 static std::vector<int32_t> bytes_as_symbols(const std::string& text) {
     std::vector<int32_t> symbols;
     for (char byte : text) symbols.push_back(uint8_t(byte));
@@ -24,14 +27,28 @@ const EndIndex& Machine::end_index(Split& parts) {
         return found.first->second;
     };
     std::vector<uint16_t> by_token(size_t(vocabulary.size), 0);     // 1 + index into ends
-    Walk walk(*this);
-    auto note = [&](const Trie& walked, int32_t at, Places target) {
-        const uint16_t end = index_of(walk.whole(target));
-        for (int32_t i = walked.token_start[size_t(at)]; i < walked.token_start[size_t(at) + 1]; i++)
-            by_token[size_t(walked.tokens[size_t(i)])] = end;
+    auto note = [&](const Trie& walked, int32_t at, int32_t end) {
+        std::vector<Id> states(size_t(walked.max_depth) + 1, parts.head);
+        visited(end - at);
+        while (at < end) {
+            const size_t depth = size_t(walked.depth[size_t(at)]);
+            const uint8_t byte = walked.byte[size_t(at)];
+            Id target = node(states[depth - 1]).edge(byte);
+            if (target < 0) target = derive(states[depth - 1], byte);
+            if (target == NOTHING_ID || !is_alive(target)) {
+                at = walked.skip[size_t(at)];
+                continue;
+            }
+            states[depth] = target;
+            const int32_t next = &walked == &trie && stays_below(target, at) ? walked.skip[size_t(at)] : at + 1;
+            const int32_t first = walked.token_start[size_t(at)], last = walked.token_start[size_t(next)];
+            const uint16_t number = first < last ? index_of(target) : 0;
+            for (int32_t i = first; i < last; i++) by_token[size_t(walked.tokens[size_t(i)])] = number;
+            at = next;
+        }
     };
     const Node& n = node(parts.head);
-    const bool is_sequence = parts.base && n.kind == CONCATENATION && parts.base->head != parts.head && parts.patched.empty();
+    const bool is_sequence = is_sequence_of_base(parts);
     if (parts.base) {
         const EndIndex& known = end_index(*parts.base);
         std::vector<uint16_t> renamed;
@@ -44,17 +61,16 @@ const EndIndex& Machine::end_index(Split& parts) {
     if (is_sequence) {
         // What stays in the first part ends there in front of the second; what leaves it is walked.
         const Trie& rest = *parts.base->residual;
-        walk.run(parts.head, rest, INT64_MAX, [&](int32_t at, Places target) { note(rest, at, target); });
+        note(rest, 0, rest.size);
     } else if (parts.base) {
-        walk.prepare(parts.head, trie);
         for (uint8_t byte : parts.patched) {
             const int32_t at = trie.root_child[byte], end = trie.skip[size_t(at)];
             for (int32_t i = trie.token_start[size_t(at)]; i < trie.token_start[size_t(end)]; i++)
                 by_token[size_t(trie.tokens[size_t(i)])] = 0;
-            walk.subtree(trie, byte, [&](int32_t below, Places target) { note(trie, below, target); });
+            note(trie, at, end);
         }
     } else {
-        walk.run(parts.head, trie, INT64_MAX, [&](int32_t at, Places target) { note(trie, at, target); });
+        note(trie, 0, trie.size);
     }
     std::vector<uint32_t> counts(made->ends.size() + 1, 0);
     for (uint16_t end : by_token) counts[end]++;
@@ -70,17 +86,49 @@ const EndIndex& Machine::end_index(Split& parts) {
     return *parts.index;
 }
 
-// Every state that an inside token may end in, where the split has them.
-void Machine::known_ends(const Split& parts, std::vector<Id>& out) {
-    const Node& n = node(parts.head);
-    if (parts.base && n.kind == CONCATENATION && parts.base->head != parts.head && parts.patched.empty()) {
-        known_ends(*parts.base, out);
-        for (Id& end : out) end = concatenation(end, n.b);
+// Every live state that a regular node leads to by some text; false if those are many.
+bool Machine::find_states(Id from, std::vector<Id>& out) {
+    std::unordered_set<Id> met;
+    for (size_t at = 0; at <= out.size(); at++) {
+        const Id state = at ? out[at - 1] : from;
+        for (const auto& members : partition(state).members) {
+            const Id target = derive(state, members[0]);
+            if (target != NOTHING_ID && is_alive(target) && met.insert(target).second) out.push_back(target);
+        }
+        if (out.size() > MANY_STATES) return false;
     }
+    return true;
+}
+
+// States inside a counted head: what is due and what completes the body that has begun, whatever the upper bound left,
+// which costs nothing. False if those are many.
+bool Machine::counted_ends(Id head, std::vector<Id>& out) {
+    const Node& n = node(head);
+    if (n.low > FEW_DUE) return false;
+    std::vector<Id> states;
+    if (!find_states(n.a, states)) return false;
+    for (int64_t used = 0; used <= n.low + 1 && used <= n.high; used++) {
+        const int64_t low = std::max<int64_t>(0, n.low - used), high = n.high == UNBOUNDED ? UNBOUNDED : n.high - used;
+        const Id rest = repetition(n.a, low, high);
+        if (used == 0) out.push_back(rest);
+        else for (Id state : states) out.push_back(concatenation(state, rest));
+    }
+    return true;
+}
+
+// Every state that an inside token may end in, as far as costs differ; false if the split does not tell.
+bool Machine::known_ends(const Split& parts, std::vector<Id>& out) {
+    const Node& n = node(parts.head);
+    if (!parts.has_cost_ends) return find_states(parts.head, out);
+    if (n.kind == REPETITION && (n.low > 0 || n.high != UNBOUNDED) && !counted_ends(parts.head, out)) return false;
+    if (parts.base && !known_ends(*parts.base, out)) return false;
+    if (is_sequence_of_base(parts))
+        for (Id& end : out) end = concatenation(end, n.b);
     out.insert(out.end(), parts.ends.begin(), parts.ends.end());
     for (const auto& [token, end] : parts.outer) out.push_back(end);
     std::sort(out.begin(), out.end());
     out.erase(std::unique(out.begin(), out.end()), out.end());
+    return true;
 }
 
 // The state an inside token ends in.
@@ -121,8 +169,9 @@ void Machine::ensure_costs(Id id, NodeMask& mask) {
     while (mask.costs.size() < mask.targets.size())
         add_cost(mask.targets[mask.costs.size()], mask, mask.costs, mask.uses);
     for (DensePart& part : mask.dense) {
-        if (!part.split->has_cost_ends) ensure_token_ends(mask, part);
-        else if (part.ends.empty()) known_ends(*part.split, part.ends);
+        std::vector<Id> ends;
+        if (part.ends.empty() && known_ends(*part.split, ends)) part.ends = std::move(ends);
+        else if (part.ends.empty()) ensure_token_ends(mask, part);
         ensure_end_costs(mask, part);
     }
     mask.has_costs = true;

@@ -382,7 +382,12 @@ private:
     Lifted lifted(Id id);
     int64_t longest_completion(Id root);
     const EndIndex& end_index(Split& split);
-    void known_ends(const Split& split, std::vector<Id>& out);
+    bool is_sequence_of_base(const Split& split) {  // else it was copied from it
+        return split.base && node(split.head).kind == CONCATENATION && split.base->head != split.head && split.patched.empty();
+    }
+    bool known_ends(const Split& split, std::vector<Id>& out);
+    bool find_states(Id from, std::vector<Id>& out);
+    bool counted_ends(Id head, std::vector<Id>& out);
     void add_cost(Id target, NodeMask& mask, std::vector<uint32_t>& costs, std::vector<uint8_t>& uses);
     void compute_mask(Id id, NodeMask& mask);
     std::vector<Id> choices(Id id);

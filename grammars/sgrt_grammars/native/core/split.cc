@@ -246,7 +246,6 @@ bool Machine::split_by_slices(Split& out, const Bits& following) {
         out.residual = source.residual;
         out.ends = source.ends;         // as far as it matters: what is due leaves no fewer texts
         out.has_all_ends = source.has_all_ends;
-        out.has_cost_ends = false;
         return true;
     }
     if (n.kind != REPETITION || n.high == UNBOUNDED || n.high > horizon_ + COUNT_MARGIN) return false;
@@ -254,7 +253,6 @@ bool Machine::split_by_slices(Split& out, const Bits& following) {
     if (!found.is_simple) return false;
     out.row = found.rows[size_t(std::min<int64_t>(n.high, horizon_ + 1))];
     out.residual = split(repetition(n.a, n.low, UNBOUNDED), following).residual;
-    out.has_cost_ends = false;          // those within a body are not among them
     for (int64_t used = 0; used <= n.high; used++)
         out.ends.push_back(repetition(n.a, std::max<int64_t>(0, n.low - used), n.high - used));
     return true;

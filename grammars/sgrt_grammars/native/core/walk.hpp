@@ -88,14 +88,6 @@ struct Walk {
         return true;
     }
 
-    // Of the nodes below the root those that begin with `byte`.
-    template <class Sink> void subtree(const Trie& trie, uint8_t byte, Sink sink) {
-        const int32_t at = trie.root_child[byte];
-        if (at < 0 || !follow(1, byte)) return;
-        if (trie.has_tokens(at)) sink(at, at_depth(1));
-        below(trie, at, 1, INT64_MAX, sink);
-    }
-
     Places at_depth(size_t depth) const { return {pool.data() + start[depth], start[depth + 1] - start[depth]}; }
 
     void prepare(Id from, const Trie& trie);
