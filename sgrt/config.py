@@ -10,9 +10,9 @@ from typing import Literal, TypedDict
 from sgrt.errors import InvalidRequest
 
 ComputeMode = Literal["auto", "float32"]
-KvCacheDtype = Literal["auto", "float32", "bf16", "fp8_e4m3", "int8"]
+KvCacheDtype = Literal["auto", "float32", "bf16", "int16", "fp8_e4m3", "int8"]
 
-KV_CACHE_DTYPES: tuple[KvCacheDtype, ...] = ("auto", "float32", "bf16", "fp8_e4m3", "int8")
+KV_CACHE_DTYPES: tuple[KvCacheDtype, ...] = ("auto", "float32", "bf16", "int16", "fp8_e4m3", "int8")
 
 _LARGEST_DEFAULT_POOL_TOKENS = 131_072
 _HOST_MEMORY_FRACTION = 0.4  # of what is available: the machine does other things

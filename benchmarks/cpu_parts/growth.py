@@ -14,6 +14,8 @@ from sgrt.cache.pool import KVPool, PoolShape
 from sgrt.model.batch import Batch
 from sgrt.model.config import ModelConfig
 from sgrt.model.native_decoder import NativeDecoder
+from sgrt_kernels.integer_pages import CODE_RANGE
+from sgrt_kernels.layout import INTEGER_DTYPE
 
 PAGE_TOKENS = 32
 
@@ -38,12 +40,12 @@ def measure(decoder: NativeDecoder, *, pool_tokens: int, repeats: int = 7) -> It
         kv_heads=config.kv_heads,
         head_dim=config.head_dim,
     )
-    pool = KVPool(shape, dtype=torch.bfloat16)
+    pool = KVPool(shape, dtype=INTEGER_DTYPE)
     for (
         layer
     ) in pool.layers:  # memory that nothing was written to is one page of zeros, which is in every cache
         for pages in (layer.keys, layer.values):
-            pages.view(torch.int16).random_(0x3C00, 0x3F80)
+            pages.random_(0, CODE_RANGE)
     for batch, context, share in itertools.product(
         (1, 2, 4, 8, 16, 32, 64), (128, 1024, 4096, 8192), (0.0, 0.5, 1.0)
     ):
@@ -103,7 +105,7 @@ def prefill_seconds(decoder: NativeDecoder, tokens: int, *, repeats: int = 5) ->
         context_lengths=torch.tensor([tokens], dtype=torch.int32),
         page_table=torch.arange(pages, dtype=torch.int32)[None],
         logit_rows=torch.tensor([tokens - 1]),
-        layers=KVPool(shape, dtype=torch.bfloat16).layers,
+        layers=KVPool(shape, dtype=INTEGER_DTYPE).layers,
     )
     decoder.forward(step)
     times = []

@@ -7,20 +7,23 @@ lies in exact and earlier pages sealed, whatever chunk it came in, so a cached p
         sealed page 0   sealed page 1   exact page
         [ 0 ... 31 ]    [ 32 ... 63 ]   [ 64 ... 70 ]  <- the query at 70 reads this
 
-Shapes are logical: a GPU pool may order the memory of a page differently (`torch.permute`d views), the kernels
+Exact pages hold floats, or (for the CPU kernels) integers with scales: `integer_pages`. Shapes are logical: a GPU pool may order the memory of a page differently (`torch.permute`d views), the kernels
 take strides.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from sgrt_kernels.integer_pages import TILE_TOKENS, read_keys, read_values, tiles_size
 from sgrt_kernels.scale_code import decode_scales
 
+INTEGER_DTYPE = torch.int16  # of exact pages in the tiles of `integer_pages`
 SEALED_DTYPES = (torch.int8, torch.float8_e4m3fn)
 LARGEST_KEY_VALUE = 65504.0  # what may be stored; half-precision kernels read it without overflow
 
@@ -51,9 +54,23 @@ class PageShape:
     kv_heads: int
     head_dim: int
 
+    def exact_size(self, pages: int, dtype: torch.dtype) -> tuple[int, ...]:
+        """Size of a tensor of exact pages: [pages, page_tokens, kv_heads, head_dim], or tiles where they hold integers.
+
+        Raises LayoutError for pages of integers that are no whole tiles.
+        """
+        if dtype != INTEGER_DTYPE:
+            return (pages, self.page_tokens, self.kv_heads, self.head_dim)
+        if self.page_tokens % TILE_TOKENS or self.head_dim % 2:
+            raise LayoutError(
+                f"pages of {self.page_tokens} tokens and {self.head_dim} channels cannot hold int16: tokens come by "
+                f"{TILE_TOKENS}, channels by 2"
+            )
+        return tiles_size(pages, self.page_tokens, self.kv_heads, self.head_dim)
+
     def exact_bytes(self, dtype: torch.dtype) -> int:
         """Bytes of one exact page of one layer, keys and values together."""
-        return 2 * self.page_tokens * self.kv_heads * self.head_dim * dtype.itemsize
+        return 2 * math.prod(self.exact_size(1, dtype)) * dtype.itemsize
 
     def sealed_bytes(self) -> int:
         """Bytes of one sealed page of one layer: a byte per element, and the scales and offsets beside them."""
@@ -106,14 +123,45 @@ class PagedLayer:
     Token `slot` of the pool lies in page `slot // page_tokens` at offset `slot % page_tokens`.
     """
 
-    keys: Tensor  # [pages, page_tokens, kv_heads, head_dim]
-    values: Tensor  # [pages, page_tokens, kv_heads, head_dim]
+    keys: Tensor  # [pages, page_tokens, kv_heads, head_dim]; of integers: tiles, see `integer_pages`
+    values: Tensor  # as keys
     sealed: SealedPages | None = None  # present where full pages are quantized; its page ids are their own
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether the pages hold integers and scales."""
+        return self.keys.dtype == INTEGER_DTYPE
 
     @property
     def page_tokens(self) -> int:
         """Tokens a page holds."""
-        return self.keys.shape[1]
+        return self.keys.shape[2] * TILE_TOKENS if self.is_integer else self.keys.shape[1]
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads of the keys and of the values."""
+        return self.keys.shape[1] if self.is_integer else self.keys.shape[2]
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of a head."""
+        return 2 * (self.keys.shape[3] - 1) if self.is_integer else self.keys.shape[3]
+
+    def at_slots(self, slots: Tensor) -> tuple[Tensor, Tensor]:
+        """The keys and the values at the slots [...], [..., kv_heads, head_dim] each; integers as float32."""
+        if self.is_integer:
+            size = (*slots.shape, self.kv_heads, self.head_dim)
+            keys, values = read_keys(self.keys, slots.flatten()), read_values(self.values, slots.flatten())
+            return keys.numbers().view(size), values.numbers().view(size)
+        page, token = slots // self.page_tokens, slots % self.page_tokens
+        return self.keys[page, token], self.values[page, token]
+
+    def in_pages(self, pages: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of whole pages [...], [..., page_tokens, kv_heads, head_dim] each."""
+        if not self.is_integer:
+            return self.keys[pages], self.values[pages]
+        tokens = torch.arange(self.page_tokens, device=pages.device)
+        return self.at_slots(pages[..., None] * self.page_tokens + tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +184,8 @@ class PageSeals:
 def exact_layer(
     pages: int, shape: PageShape, *, dtype: torch.dtype, device: torch.device | str
 ) -> PagedLayer:
-    """A layer of `pages` exact pages, zeroed."""
-    size = (pages, shape.page_tokens, shape.kv_heads, shape.head_dim)
+    """A layer of `pages` exact pages, zeroed. Raises LayoutError where pages of this shape cannot hold `dtype`."""
+    size = shape.exact_size(pages, dtype)
     return PagedLayer(
         keys=torch.zeros(size, dtype=dtype, device=device),
         values=torch.zeros(size, dtype=dtype, device=device),

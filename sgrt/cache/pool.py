@@ -11,7 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sgrt_kernels.layout import PagedLayer, PageShape, SealedPages, sealed_pages
+from sgrt_kernels.integer_pages import TILE_TOKENS
+from sgrt_kernels.layout import INTEGER_DTYPE, PagedLayer, PageShape, SealedPages, sealed_pages
+
+_LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,7 @@ class PoolShape:
 
     def bytes_per_token(self, dtype: torch.dtype) -> int:
         """Bytes that the keys and values of one token take in all layers together."""
-        return 2 * self.num_layers * self.kv_heads * self.head_dim * dtype.itemsize
+        return self.num_layers * self.page_shape.exact_bytes(dtype) // self.page_tokens
 
     @property
     def page_shape(self) -> PageShape:
@@ -67,14 +70,7 @@ class KVPool:
         self.first_exact_page = 0 if sealed_dtype is None else shape.num_pages
         exact_pages = shape.num_pages if sealed_dtype is None else shape.num_tail_pages
         self._storage: Tensor = _untouched_zeros(
-            (
-                shape.num_layers,
-                2,
-                exact_pages + self._scratch_pages,
-                shape.page_tokens,
-                shape.kv_heads,
-                shape.head_dim,
-            ),
+            (shape.num_layers, 2, *shape.page_shape.exact_size(exact_pages + self._scratch_pages, dtype)),
             dtype,
             torch.device(device),
         )
@@ -139,22 +135,37 @@ class KVPool:
         return self._storage.device
 
     def copy_pages(self, copies: Sequence[tuple[int, int, int]]) -> None:
-        """For each `(source, target, num_tokens)` copy the first tokens of an exact page, in all layers, in order."""
+        """For each `(source, target, num_tokens)` copy the first tokens of an exact page, in all layers, in order.
+
+        Pages of integers are copied by whole tiles.
+        """
         first = self.first_exact_page
-        for source, target, num_tokens in [(copy[0] - first, copy[1] - first, copy[2]) for copy in copies]:
+        for source, target, num_tokens in copies:
+            read, written = (
+                self._beginning(source - first, num_tokens),
+                self._beginning(target - first, num_tokens),
+            )
             if self._host_bytes is not None:
-                self._host_bytes[:, :, target, :num_tokens] = self._host_bytes[:, :, source, :num_tokens]
+                self._host_bytes[written] = self._host_bytes[read]
             else:
-                self._storage[:, :, target, :num_tokens] = self._storage[:, :, source, :num_tokens]
+                self._storage[written] = self._storage[read]
+
+    def _beginning(self, page: int, num_tokens: int) -> tuple[slice | int, ...]:
+        """The first tokens of a page, as an index of the storage."""
+        if self.dtype == INTEGER_DTYPE:
+            return (slice(None), slice(None), page, slice(None), slice(-(-num_tokens // TILE_TOKENS)))
+        return (slice(None), slice(None), page, slice(num_tokens))
 
 
 def _untouched_zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Zeros that take no memory until they are written.
 
     numpy asks the system for zeroed memory; torch asks for memory and then writes zeros, which for a pool of
-    several GB takes seconds and all of it.
+    several GB takes seconds and all of it. They begin with a cache line: a vector that lies in two is read twice.
     """
     if device.type != "cpu":
         return torch.zeros(size, dtype=dtype, device=device)
-    storage = np.zeros(math.prod(size) * dtype.itemsize, dtype=np.uint8)
-    return torch.from_numpy(storage).view(dtype).view(size)
+    num_bytes = math.prod(size) * dtype.itemsize
+    storage = np.zeros(num_bytes + _LINE_BYTES, dtype=np.uint8)
+    first = -storage.ctypes.data % _LINE_BYTES
+    return torch.from_numpy(storage[first : first + num_bytes]).view(dtype).view(size)

@@ -24,7 +24,8 @@ def add_kv_cache_dtype(parser: argparse.ArgumentParser | argparse._ArgumentGroup
         "--kv-cache-dtype",
         choices=KV_CACHE_DTYPES,
         default="auto",
-        help="of keys and values; int8 and fp8_e4m3 seal full pages and hold 1.9 times the tokens of bf16 "
+        help="of keys and values; auto is int16 on a CPU, bf16 on a GPU; int8 and fp8_e4m3 seal full pages and hold "
+        "1.9 times the tokens of bf16 "
         "(default: %(default)s)",
     )
 

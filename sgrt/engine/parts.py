@@ -36,6 +36,8 @@ from sgrt_kernels.device import (
     graph_capture,
     usable_device,
 )
+from sgrt_kernels.integer_pages import TILE_TOKENS
+from sgrt_kernels.layout import INTEGER_DTYPE
 from sgrt_native.errors import NativeUnavailable
 
 _log = logging.getLogger("sgrt")
@@ -81,7 +83,7 @@ def load_parts(config: EngineConfig) -> EngineParts:
     _warn_of_rewrites(template, checkpoint.name)
     model, close = _model(checkpoint, config, device)
     closing.callback(close)
-    kv_dtype, sealed_dtype = _kv_dtypes(config)
+    kv_dtype, sealed_dtype = _kv_dtypes(config, model)
     numbers = model.config
     shape = PoolShape(
         num_layers=len(numbers.layers),
@@ -199,13 +201,22 @@ _SEALED_DTYPES: Mapping[KvCacheDtype, torch.dtype] = MappingProxyType(
     {"int8": torch.int8, "fp8_e4m3": torch.float8_e4m3fn}
 )
 _EXACT_DTYPES: Mapping[KvCacheDtype, torch.dtype] = MappingProxyType(
-    {"float32": torch.float32, "bf16": torch.bfloat16}
+    {"float32": torch.float32, "bf16": torch.bfloat16, "int16": INTEGER_DTYPE}
 )
 
 
-def _kv_dtypes(config: EngineConfig) -> tuple[torch.dtype, torch.dtype | None]:
+def _kv_dtypes(config: EngineConfig, model: Model) -> tuple[torch.dtype, torch.dtype | None]:
     """The dtype of exact pages, and that of sealed ones where full pages are sealed."""
-    automatic = torch.float32 if config.compute == "float32" else torch.bfloat16
+    fits_integers = isinstance(model, NativeDecoder | PackedDecoder) and config.page_tokens % TILE_TOKENS == 0
+    if config.kv_cache_dtype == "int16" and not fits_integers:
+        raise InvalidRequest(
+            "kv_cache_dtype: int16 pages are those of the CPU kernels, and a page of theirs holds a multiple of "
+            f"{TILE_TOKENS} tokens (page_tokens is {config.page_tokens}); choose auto, bf16 or float32",
+            param="kv_cache_dtype",
+        )
+    automatic = INTEGER_DTYPE if fits_integers else torch.bfloat16
+    if config.compute == "float32":
+        automatic = torch.float32
     return _EXACT_DTYPES.get(config.kv_cache_dtype, automatic), _SEALED_DTYPES.get(config.kv_cache_dtype)
 
 

@@ -78,6 +78,7 @@ _KV_DTYPES: Mapping[str, KvCacheDtype] = {
     "float32": "float32",
     "fp8": "fp8_e4m3",
     "fp8_e4m3": "fp8_e4m3",
+    "int16": "int16",
     "int8": "int8",
 }
 _COMPUTE: Mapping[str, ComputeMode] = {"auto": "auto", "float": "float32", "float32": "float32"}

@@ -22,7 +22,7 @@ from sgrt.model.native_weights import DecoderUnsupported, NativeWeights, PackedS
 from sgrt_kernels.layout import PagedLayer, PageSeals
 from sgrt_kernels.native.library import kernels
 from sgrt_kernels.native.sealed import SEALED_TYPES, layers_of
-from sgrt_kernels.native.structures import SealedLayerStruct, SealsStruct, StepStruct
+from sgrt_kernels.native.structures import PAGE_TYPES, SealedLayerStruct, SealsStruct, StepStruct
 from sgrt_kernels.native.weights import ThreadTeam, WeightArena, usable_threads
 
 __all__ = ["DecoderUnsupported", "NativeDecoder"]
@@ -30,7 +30,6 @@ __all__ = ["DecoderUnsupported", "NativeDecoder"]
 # Of the keys and of the values of every layer, what the first sequences use: on large pages a single token would
 # take as much memory as thousands.
 _SMALL_PAGES_BYTES = 2 << 20
-_PAGE_TYPES = {torch.float32: 0, torch.bfloat16: 1}
 
 
 class NativeDecoder:
@@ -91,7 +90,7 @@ class NativeDecoder:
         """Write the batch's keys and values into their pages and return logits, [rows, vocabulary] float32.
 
         Raises:
-            DecoderUnsupported: the dtype of the exact pages is neither float32 nor bfloat16.
+            DecoderUnsupported: the dtype of the exact pages is none of float32, bfloat16 and int16.
         """
         numbers = StepNumbers(
             token_ids=batch.token_ids.tolist(),
@@ -122,7 +121,7 @@ class NativeDecoder:
         first `candidates` logits, -1 where none is above -inf.
 
         Raises:
-            DecoderUnsupported: the dtype of the exact pages is neither float32 nor bfloat16.
+            DecoderUnsupported: the dtype of the exact pages is none of float32, bfloat16 and int16.
         """
         if self._handle is None:
             raise RuntimeError("the decoder is closed")
@@ -163,9 +162,9 @@ class NativeDecoder:
         """Take the addresses of the pages."""
         for index, layer in enumerate(layers):
             for pages in (layer.keys, layer.values):
-                if pages.dtype not in _PAGE_TYPES:
+                if pages.dtype not in PAGE_TYPES:
                     raise DecoderUnsupported(
-                        f"pages of {pages.dtype}; the CPU kernels read float32 and bfloat16. "
+                        f"pages of {pages.dtype}; the CPU kernels read float32, bfloat16 and int16. "
                         "Choose --kv-cache-dtype auto or bf16"
                     )
                 if not pages.is_contiguous():
@@ -179,7 +178,7 @@ class NativeDecoder:
             self._seals.layers = ctypes.addressof(self._sealed_layers)
             self._seals.sealed_type = SEALED_TYPES[sealed[0].keys.dtype]
         self._step.page_tokens = layers[0].page_tokens
-        self._step.page_type = _PAGE_TYPES[layers[0].keys.dtype]
+        self._step.page_type = PAGE_TYPES[layers[0].keys.dtype]
         self._layers = layers
 
     def _advise(self, pages: Tensor) -> None:

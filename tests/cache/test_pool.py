@@ -13,7 +13,8 @@ from sgrt.engine.packing import numbers_of, singles_first, size_of
 from sgrt.engine.plan import PageCopy, Plan, Span
 from sgrt.engine.runner import ModelRunner
 from sgrt.model.batch import Batch
-from sgrt_kernels.layout import SEALED_DTYPES, SealedPages
+from sgrt_kernels.layout import INTEGER_DTYPE, SEALED_DTYPES, LayoutError, SealedPages
+from sgrt_kernels.ops.kv_write import kv_write
 
 SHAPE = PoolShape(num_layers=2, num_pages=5, page_tokens=4, kv_heads=1, head_dim=2)
 
@@ -39,6 +40,23 @@ def test_copying_takes_the_first_tokens_of_a_page_in_every_layer() -> None:
     for layer in pool.layers:
         assert layer.keys[3, :, 0, 0].tolist() == [1.0, 1.0, 1.0, 0.0]
         assert layer.values[3, :, 0, 0].tolist() == [2.0, 2.0, 2.0, 0.0]
+
+
+def test_copying_pages_of_integers_takes_whole_tiles() -> None:
+    pool = KVPool(replace(SHAPE, page_tokens=48), dtype=INTEGER_DTYPE)
+    slots = torch.arange(48, 96)
+    for layer in pool.layers:
+        kv_write(torch.randn(48, 1, 2), torch.randn(48, 1, 2), layer, slots)
+    pool.copy_pages([(1, 3, 17)])
+    for layer in pool.layers:
+        (keys, values), copied = layer.in_pages(torch.tensor(1)), layer.in_pages(torch.tensor(3))
+        assert torch.equal(copied[0][:32], keys[:32]) and torch.equal(copied[1][:32], values[:32])
+        assert not copied[0][32:].any() and not copied[1][32:].any()
+
+
+def test_pages_of_integers_hold_whole_tiles() -> None:
+    with pytest.raises(LayoutError, match="tokens come by 16"):
+        KVPool(SHAPE, dtype=INTEGER_DTYPE)
 
 
 @pytest.mark.parametrize("dtype", SEALED_DTYPES, ids=str)

@@ -20,20 +20,26 @@ from sgrt.engine.engine import Engine
 from sgrt.errors import ModelNotFound
 from sgrt_frontend.call import Call, CallPlan, SamplingParams, Share
 from sgrt_grammars.constraint import Regex
+from sgrt_kernels.integer_pages import TILE_TOKENS
 
 DTYPES: tuple[KvCacheDtype, ...] = ("auto", "bf16", "int8", "fp8_e4m3")
 MODES: tuple[tuple[ComputeMode, KvCacheDtype], ...] = (
     *(("float32", dtype) for dtype in DTYPES),
-    ("auto", "int8"),
-    ("auto", "fp8_e4m3"),
+    *(("auto", dtype) for dtype in ("int16", "int8", "fp8_e4m3")),
 )
 TOLERANCE = 1e-5
 COMMON: EngineSettings = {
     "checks_integrity": True,
     "threads": 1,
     "context_tokens": 160,
-    "page_tokens": 8,
 }
+
+
+def page_tokens(compute: ComputeMode) -> int:
+    """Exact pages of the kernels hold integers, which come in tiles."""
+    return TILE_TOKENS if compute == "auto" else 8
+
+
 TEXTS = [[(7 * place * place + kind) % 250 for place in range(90)] for kind in (0, 3)]
 
 
@@ -85,6 +91,7 @@ def alone(
         **COMMON,
         "compute": compute,
         "kv_cache_dtype": dtype,
+        "page_tokens": page_tokens(compute),
         "num_pages": 80,
         "max_draft_tokens": 0,
         "prefix_caching": False,
@@ -124,7 +131,7 @@ def asks(draw: st.DrawFn) -> Ask:
 @given(
     rounds=st.lists(st.lists(asks(), min_size=1, max_size=4), min_size=1, max_size=3),
     num_pages=st.sampled_from([12, 40]),
-    step_tokens=st.sampled_from([11, 24, 64]),
+    step_tokens=st.sampled_from([19, 24, 64]),  # 3 requests and a page of the longest
     max_draft_tokens=st.sampled_from([0, 12]),
 )
 def test_every_schedule_gives_the_numbers_of_each_request_alone(
@@ -141,6 +148,7 @@ def test_every_schedule_gives_the_numbers_of_each_request_alone(
         **COMMON,
         "compute": compute,
         "kv_cache_dtype": dtype,
+        "page_tokens": page_tokens(compute),
         "num_pages": num_pages,
         "step_tokens": step_tokens,
         "max_running": 3,
@@ -164,7 +172,13 @@ def _spelled(ask: Ask) -> Ask:
 @pytest.fixture(params=MODES, ids=str)
 def engine(request: pytest.FixtureRequest, folder: str) -> Iterator[Engine]:
     compute, dtype = request.param
-    roomy: EngineSettings = {**COMMON, "compute": compute, "kv_cache_dtype": dtype, "num_pages": 60}
+    roomy: EngineSettings = {
+        **COMMON,
+        "compute": compute,
+        "kv_cache_dtype": dtype,
+        "page_tokens": page_tokens(compute),
+        "num_pages": 60,
+    }
     with Engine(folder, **roomy) as engine:
         yield engine
 

@@ -18,6 +18,9 @@ from sgrt_kernels.ops.paged_attention import native, reference
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler on the PATH")
 
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int16], ids=str)
+# Over integers a query and a block's weights are rounded to 13 bits.
+TOLERANCE = {torch.float32: 3e-6, torch.bfloat16: 3e-6, torch.int16: 1e-3}
 VARIANTS = {"chosen": (), "avx2": ("-DSGRT_AVX2",), "portable": ("-DSGRT_PORTABLE",)}
 
 
@@ -58,7 +61,7 @@ def exact(ragged: Ragged, *, window: int | None = None, soft_cap: float | None =
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@DTYPES
 @pytest.mark.parametrize(
     ("contexts", "chunks"),
     [
@@ -83,15 +86,23 @@ def test_it_equals_the_definition(
     ragged = make_ragged(contexts=contexts, chunks=chunks, heads=9, kv_heads=3, head_dim=64, dtype=dtype)
     result = attend(teams["chosen"], ragged, window=window, soft_cap=soft_cap)
     expected = exact(ragged, window=window, soft_cap=soft_cap)
-    torch.testing.assert_close(result.double(), expected, atol=3e-6, rtol=3e-6)
+    torch.testing.assert_close(result.double(), expected, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int16], ids=str)
 @pytest.mark.parametrize(("heads", "kv_heads"), [(9, 3), (14, 2), (4, 1), (4, 4), (24, 1)])
 @pytest.mark.parametrize("head_dim", [32, 96, 128, 256])
-@pytest.mark.parametrize("page_tokens", [4, 32, 48])
+@pytest.mark.parametrize("page_tokens", [4, 16, 48])
 def test_every_shape_of_heads_and_pages(
-    teams: dict[str, ThreadTeam], heads: int, kv_heads: int, head_dim: int, page_tokens: int
+    teams: dict[str, ThreadTeam],
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    page_tokens: int,
+    dtype: torch.dtype,
 ) -> None:
+    if dtype == torch.int16 and page_tokens == 4:
+        page_tokens = 32
     ragged = make_ragged(
         contexts=[70, 33, 300],
         chunks=[1, 19, 2],
@@ -99,13 +110,13 @@ def test_every_shape_of_heads_and_pages(
         kv_heads=kv_heads,
         head_dim=head_dim,
         page_tokens=page_tokens,
-        dtype=torch.bfloat16,
+        dtype=dtype,
     )
     result = attend(teams["chosen"], ragged)
-    torch.testing.assert_close(result.double(), exact(ragged), atol=3e-6, rtol=3e-6)
+    torch.testing.assert_close(result.double(), exact(ragged), atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@DTYPES
 def test_all_variants_give_the_same_bits(teams: dict[str, ThreadTeam], dtype: torch.dtype) -> None:
     ragged = make_ragged(
         contexts=[300, 90, 40], chunks=[1, 30, 3], heads=6, kv_heads=2, head_dim=64, dtype=dtype
@@ -119,13 +130,18 @@ def test_all_variants_give_the_same_bits(teams: dict[str, ThreadTeam], dtype: to
 @given(
     contexts=st.lists(st.integers(1, 600), min_size=1, max_size=4),
     window=st.one_of(st.none(), st.integers(1, 300)),
+    dtype=st.sampled_from([torch.bfloat16, torch.int16]),
     data=st.data(),
 )
 def test_a_row_depends_on_its_own_context_alone(
-    teams: dict[str, ThreadTeam], contexts: list[int], window: int | None, data: st.DataObject
+    teams: dict[str, ThreadTeam],
+    contexts: list[int],
+    window: int | None,
+    dtype: torch.dtype,
+    data: st.DataObject,
 ) -> None:
     chunks = [data.draw(st.integers(1, min(context, 60))) for context in contexts]
-    ragged = make_ragged(contexts=contexts, chunks=chunks, dtype=torch.bfloat16)
+    ragged = make_ragged(contexts=contexts, chunks=chunks, dtype=dtype)
     together = attend(teams["chosen"], ragged, window=window)
     which = data.draw(st.integers(0, len(contexts) - 1))
     rows = data.draw(st.integers(1, chunks[which]))
@@ -143,6 +159,7 @@ def test_a_row_depends_on_its_own_context_alone(
     assert torch.equal(alone, together[start : start + rows])
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int16], ids=str)
 @pytest.mark.parametrize("window", [None, 100])
 @pytest.mark.parametrize("chunks", [[1, 1, 1, 1, 1], [1, 2, 1, 5, 40]])
 @pytest.mark.parametrize(
@@ -154,12 +171,16 @@ def test_a_row_depends_on_its_own_context_alone(
     ],
 )
 def test_sharing_pages_changes_nothing(
-    teams: dict[str, ThreadTeam], chunks: list[int], num_shared: list[int], window: int | None
+    teams: dict[str, ThreadTeam],
+    chunks: list[int],
+    num_shared: list[int],
+    window: int | None,
+    dtype: torch.dtype,
 ) -> None:
     contexts = [530, 530, 700, 530, 530]
-    ragged = make_ragged(contexts=contexts, chunks=chunks, dtype=torch.bfloat16)
+    ragged = make_ragged(contexts=contexts, chunks=chunks, dtype=dtype)
     shared = ragged.page_table.clone()
-    copied = make_ragged(contexts=contexts, chunks=chunks, dtype=torch.bfloat16)
+    copied = make_ragged(contexts=contexts, chunks=chunks, dtype=dtype)
     for row, count in enumerate(num_shared):  # pages of 16 tokens
         shared[row, :count] = shared[0, :count]
         for pages in (copied.layer.keys, copied.layer.values):

@@ -85,7 +85,7 @@ def team() -> Iterator[ThreadTeam]:
     data=st.data(),
     window=st.sampled_from([None, 1, 70]),
     soft_cap=st.sampled_from([None, 3.0]),
-    dtype=st.sampled_from([torch.float32, torch.bfloat16]),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.int16]),
 )
 def test_attention_has_the_kernels_bits(
     team: ThreadTeam,

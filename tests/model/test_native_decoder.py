@@ -30,6 +30,7 @@ pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ comp
 
 PROMPT = [(7 * index * index + 3) % 264 for index in range(90)]
 FOLDER_ONLY = ("qwen2-window", "gemma3-scaled")  # what they configure has no place in a GGUF file
+EXACT_DTYPES = [torch.float32, torch.bfloat16, torch.int16]
 TYPES = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"]  # that the `gguf` package can write
 
 
@@ -79,16 +80,17 @@ def test_quantized_weights_give_the_twins_bits(folder: Path, type_name: str) -> 
         assert torch.equal(whole(decoder), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int16], ids=str)
 @pytest.mark.parametrize("name", [name for name in TINY_MODELS if name not in FOLDER_ONLY])
-def test_every_family_gives_the_twins_bits_over_bf16_pages(folder: Path, name: str) -> None:
+def test_every_family_gives_the_twins_bits(folder: Path, name: str, dtype: torch.dtype) -> None:
     path = write_gguf(wide(name), folder / f"{name}-twin.gguf", GGMLQuantizationType.Q4_1)
     checkpoint = open_checkpoint(path)
-    expected = whole(PackedDecoder(checkpoint.config, checkpoint), torch.bfloat16)
+    expected = whole(PackedDecoder(checkpoint.config, checkpoint), dtype)
     with native(path) as decoder:
-        assert torch.equal(whole(decoder, torch.bfloat16), expected)
+        assert torch.equal(whole(decoder, dtype), expected)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", EXACT_DTYPES, ids=str)
 def test_threads_change_nothing(folder: Path, dtype: torch.dtype) -> None:
     path = quantized(folder, "Q4_1")
     results = []
@@ -111,13 +113,12 @@ def shared_twin(path: Path) -> PackedDecoder:
 
 
 @settings(max_examples=25)
-@given(data=st.data(), type_name=st.sampled_from(["Q4_1", "Q8_0"]), is_bf16=st.booleans())
+@given(data=st.data(), type_name=st.sampled_from(["Q4_1", "Q8_0"]), dtype=st.sampled_from(EXACT_DTYPES))
 def test_any_schedule_gives_the_same_bits(
-    folder: Path, data: st.DataObject, type_name: str, is_bf16: bool
+    folder: Path, data: st.DataObject, type_name: str, dtype: torch.dtype
 ) -> None:
     """Cold and warm, alone and batched, in any chunks: a token's logits are the same bits."""
     decoder = shared_decoder(quantized(folder, type_name))
-    dtype = torch.bfloat16 if is_bf16 else torch.float32
     texts = [PROMPT[: data.draw(st.integers(1, 90))], PROMPT[5 : data.draw(st.integers(6, 90))], PROMPT[::-1]]
     harness = PagedHarness(decoder, pages=120, dtype=dtype)
     alone = [harness.whole(index, text) for index, text in enumerate(texts)]
@@ -126,22 +127,22 @@ def test_any_schedule_gives_the_same_bits(
         assert torch.equal(expected, got)
 
 
+@pytest.mark.parametrize("dtype", EXACT_DTYPES, ids=str)
 @pytest.mark.parametrize("name", ["gemma3", "mistral"])
-def test_windows_and_post_norms_do_not_depend_on_chunks(folder: Path, name: str) -> None:
+def test_windows_and_post_norms_do_not_depend_on_chunks(folder: Path, name: str, dtype: torch.dtype) -> None:
     with native(write_gguf(wide(name), folder / f"{name}.gguf", GGMLQuantizationType.Q8_0)) as decoder:
-        expected = whole(decoder)
-        harness = PagedHarness(decoder, pages=40)
+        expected = whole(decoder, dtype)
+        harness = PagedHarness(decoder, pages=40, dtype=dtype)
         chunks = [PROMPT[:1], PROMPT[1:2], PROMPT[2:30], PROMPT[30:33], PROMPT[33:]]
         assert torch.equal(expected, torch.cat([harness.step([(0, chunk)])[0] for chunk in chunks]))
 
 
 @settings(max_examples=15)
-@given(data=st.data(), is_bf16=st.booleans())
+@given(data=st.data(), dtype=st.sampled_from(EXACT_DTYPES))
 def test_the_twin_gives_the_same_bits_in_any_schedule(
-    folder: Path, data: st.DataObject, is_bf16: bool
+    folder: Path, data: st.DataObject, dtype: torch.dtype
 ) -> None:
     path = quantized(folder, "Q4_1")
-    dtype = torch.bfloat16 if is_bf16 else torch.float32
     texts = [PROMPT[: data.draw(st.integers(1, 40))], PROMPT[30 : data.draw(st.integers(31, 70))]]
     harness = PagedHarness(shared_decoder(path), pages=60, dtype=dtype)
     expected = [harness.whole(index, text) for index, text in enumerate(texts)]
@@ -150,11 +151,12 @@ def test_the_twin_gives_the_same_bits_in_any_schedule(
         assert torch.equal(ours, theirs)
 
 
-def test_long_contexts_cross_spans_in_any_chunks(folder: Path) -> None:
+@pytest.mark.parametrize("dtype", EXACT_DTYPES, ids=str)
+def test_long_contexts_cross_spans_in_any_chunks(folder: Path, dtype: torch.dtype) -> None:
     decoder = shared_decoder(quantized(folder, "Q4_1"))
     text = [(11 * index + index * index) % 264 for index in range(420)]
-    expected = PagedHarness(decoder, pages=160).whole(0, text)
-    harness = PagedHarness(decoder, pages=160)
+    expected = PagedHarness(decoder, pages=160, dtype=dtype).whole(0, text)
+    harness = PagedHarness(decoder, pages=160, dtype=dtype)
     chunks = [text[:250], text[250:255], text[255:256], text[256:257], text[257:400], text[400:]]
     assert torch.equal(expected, torch.cat([harness.step([(0, chunk)])[0] for chunk in chunks]))
 

@@ -20,6 +20,7 @@ from sgrt.checkpoint.opening import open_checkpoint
 from sgrt.model.native_decoder import NativeDecoder
 from sgrt.model.packed_decoder import PackedDecoder
 from sgrt.model.registry import load_model
+from sgrt_kernels.integer_pages import TILE_TOKENS
 from sgrt_kernels.layout import SEALED_DTYPES
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler on the PATH")
@@ -72,7 +73,7 @@ def shared_decoder(folder: Path) -> NativeDecoder:
 @given(
     data=st.data(),
     sealed_dtype=st.sampled_from(SEALED_DTYPES),
-    dtype=st.sampled_from([torch.float32, torch.bfloat16]),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.int16]),
     page_tokens=st.sampled_from([8, 16, 32]),
 )
 def test_any_schedule_gives_the_same_bits(
@@ -80,6 +81,8 @@ def test_any_schedule_gives_the_same_bits(
 ) -> None:
     """Alone and batched, in any chunks: a token's logits are the same bits."""
     decoder = shared_decoder(folder)
+    if dtype == torch.int16:
+        page_tokens = max(page_tokens, TILE_TOKENS)
 
     def harness() -> PagedHarness:
         return PagedHarness(

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
+from unwritten_pages import unwritten_layer
 
 from sgrt.model.batch import Batch
 from sgrt.model.model import Model
-from sgrt_kernels.layout import PagedLayer, PageSeals, PageShape, sealed_pages
+from sgrt_kernels.integer_pages import TILE_TOKENS
+from sgrt_kernels.layout import INTEGER_DTYPE, PageSeals, PageShape, sealed_pages
 
 
 class PagedHarness:
@@ -22,23 +24,25 @@ class PagedHarness:
         model: Model,
         *,
         pages: int,
-        page_tokens: int = 4,
+        page_tokens: int | None = None,
         dtype: torch.dtype = torch.float32,
         sealed_dtype: torch.dtype | None = None,
     ) -> None:
-        """With a `sealed_dtype` full pages are sealed; exact and sealed page of the same tokens have the same number."""
+        """Pages hold four tokens, of integers sixteen, unless `page_tokens` says otherwise. With a `sealed_dtype` full pages are sealed; exact and sealed page of the same tokens have the same number."""
+        if page_tokens is None:
+            page_tokens = TILE_TOKENS if dtype == INTEGER_DTYPE else 4
         self._model = model
         self._sealed_dtype = sealed_dtype
         config = model.config
-        shape = (pages, page_tokens, config.kv_heads, config.head_dim)
-        one_page = PageShape(page_tokens=page_tokens, kv_heads=config.kv_heads, head_dim=config.head_dim)
+        shape = PageShape(page_tokens=page_tokens, kv_heads=config.kv_heads, head_dim=config.head_dim)
         self._layers = tuple(
-            PagedLayer(
-                keys=torch.full(shape, torch.nan, dtype=dtype),
-                values=torch.full(shape, torch.nan, dtype=dtype),
-                sealed=None
+            unwritten_layer(
+                pages,
+                shape,
+                dtype,
+                None
                 if sealed_dtype is None
-                else sealed_pages(pages, one_page, dtype=sealed_dtype, device="cpu"),
+                else sealed_pages(pages, shape, dtype=sealed_dtype, device="cpu"),
             )
             for _ in config.layers
         )

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from unwritten_pages import unwritten_layer
 
-from sgrt_kernels.layout import PagedLayer
+from sgrt_kernels.layout import PagedLayer, PageShape
+from sgrt_kernels.ops.kv_write import kv_write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +47,12 @@ def make_ragged(
         mine = [shuffled.pop() for _ in range(pages)]
         page_table[row, :pages] = torch.tensor(mine, dtype=torch.int32)
         slots += [mine[t // page_tokens] * page_tokens + t % page_tokens for t in range(context)]
-    shape = (sum(pages_of) + 3, page_tokens, kv_heads, head_dim)
-    layer = PagedLayer(
-        keys=torch.full(shape, float("nan"), dtype=dtype), values=torch.full(shape, float("nan"), dtype=dtype)
-    )
+    shape = PageShape(page_tokens=page_tokens, kv_heads=kv_heads, head_dim=head_dim)
+    layer = unwritten_layer(sum(pages_of) + 3, shape, dtype)
     slot_tensor = torch.tensor(slots, dtype=torch.int64)
-    keys, values = (
-        torch.randn(len(slots), kv_heads, head_dim, generator=generator).to(dtype) for _ in range(2)
-    )
-    layer.keys.view(-1, kv_heads, head_dim)[slot_tensor] = keys
-    layer.values.view(-1, kv_heads, head_dim)[slot_tensor] = values
+    keys, values = (torch.randn(len(slots), kv_heads, head_dim, generator=generator) for _ in range(2))
+    kv_write(keys, values, layer, slot_tensor)
+    keys, values = layer.at_slots(slot_tensor)
     starts = torch.cumsum(torch.tensor([0, *chunks]), 0)
     return Ragged(
         query=torch.randn(sum(chunks), heads, head_dim, generator=generator),

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from unwritten_pages import unwritten_layer
 
-from sgrt_kernels.layout import PagedLayer, PageShape, exact_layer, sealed_pages
+from sgrt_kernels.layout import PagedLayer, PageShape, sealed_pages
+from sgrt_kernels.ops.kv_write import kv_write
 from sgrt_kernels.ops.page_seal import page_seal
 from sgrt_kernels.ops.sealed_attention import sealed_attention
 
@@ -50,11 +52,8 @@ def paired_layer(
     tokens, kv_heads, head_dim = run.keys.shape
     pages = -(-tokens // page_tokens) + 2
     shape = PageShape(page_tokens=page_tokens, kv_heads=kv_heads, head_dim=head_dim)
-    exact = exact_layer(pages, shape, dtype=exact_dtype, device="cpu")
-    exact.keys.fill_(float("nan"))
-    exact.values.fill_(float("nan"))
     sealed = sealed_pages(pages, shape, dtype=dtype, device="cpu", transposed_values=transposed_values)
-    return PagedLayer(keys=exact.keys, values=exact.values, sealed=sealed)
+    return unwritten_layer(pages, shape, exact_dtype, sealed)
 
 
 def sealed_ids(layer: PagedLayer) -> Tensor:
@@ -73,8 +72,8 @@ def write_and_seal(run: TokenRun, layer: PagedLayer, start: int, end: int) -> No
     page_tokens = layer.page_tokens
     tokens = torch.arange(start, end)
     pages = exact_ids(layer).long()[tokens // page_tokens]
-    layer.keys[pages, tokens % page_tokens] = run.keys[start:end].to(layer.keys.dtype)
-    layer.values[pages, tokens % page_tokens] = run.values[start:end].to(layer.values.dtype)
+    slots = pages * page_tokens + tokens % page_tokens
+    kv_write(run.keys[start:end], run.values[start:end], layer, slots)
     filled = torch.arange(start // page_tokens, end // page_tokens)
     page_seal(layer, exact_ids(layer).long()[filled], sealed_ids(layer).long()[filled])
 

@@ -4,6 +4,7 @@
 
 #include "attention_block.h"
 #include "attention_direct.h"
+#include "attention_integer.h"
 #include "attention_merge.h"
 
 namespace sgrt {
@@ -34,7 +35,7 @@ void attend_direct_block(const Tile& tile, Rest&&... rest) {
 // The blocks [first, stop) of a span, which all rows read from the reader's pages.
 void attend_blocks(const Tile& tile, int first, int stop, const PageReader& reader, const Scratch& s) {
     for (int start = first; start < stop; start += kBlockTokens)
-        attend_block(tile, start, std::min(kBlockTokens, stop - start), reader, s);
+        attend_exact_block(tile, start, std::min(kBlockTokens, stop - start), reader, s);
 }
 
 // One span's top, sum and o of every row.
@@ -59,7 +60,7 @@ void merge_tile(const Tile& tile, int span, const Scratch& s) {
     for (int r = 0; r < tile.height(); ++r) {
         const bool sees = tile.row(r).last > span * kSpanTokens && tile.row(r).first < (span + 1) * kSpanTokens;
         if (!sees) continue;
-        merge(head_dim, s.top[r], s.sum[r], s.out + r * head_dim, s.total_top[r], s.total_sum[r],
+        merge(head_dim, s.top[r], sum_of(r, s), s.out + r * head_dim, s.total_top[r], s.total_sum[r],
               s.total + r * head_dim);
     }
 }
@@ -89,7 +90,7 @@ int tile_tokens(const AttentionShape& shape) { return std::max(1, kTileRowHeads 
 
 size_t attention_scratch(const AttentionShape& shape) {
     const size_t d = static_cast<size_t>(shape.head_dim), rows = kTileRowHeads + kLanes;
-    return rows * (3 * d + kBlockTokens + 6) + 2 * d * kBlockTokens + 16 * kLanes;
+    return rows * (3 * d + d / 2 + kBlockTokens * 3 / 2 + 6 + 2 * kLanes) + 2 * d * kBlockTokens + 20 * kLanes;
 }
 
 void attend(const AttentionShape& shape, const AttentionPlan& plan, const AttentionItem& item, int first_head,
@@ -99,12 +100,14 @@ void attend(const AttentionShape& shape, const AttentionPlan& plan, const Attent
     const int32_t* pages =
         buffers.page_table + static_cast<size_t>(item.sequence) * static_cast<size_t>(buffers.max_pages);
     const int height = tile.height(), few = kTileRowHeads / height;
-    const bool is_direct = !item.is_whole && tile.tokens == 1 && height <= kFewRows;
+    const bool is_direct =
+        shape.page_type != PageType::kInteger && !item.is_whole && tile.tokens == 1 && height <= kFewRows;
     int head = first_head;
     while (head < last_head) {
         const int heads = is_direct ? std::min(few, last_head - head) : 1;
         const PageReader reader{shape, buffers, pages, head};
         gather_query(tile, head, heads, buffers, s);
+        if (shape.page_type == PageType::kInteger) round_query(height * heads, shape.head_dim, s);
         if (item.is_whole) {
             attend_whole(tile, item, head, reader, buffers, s);
         } else {

@@ -3,11 +3,19 @@
 // The tokens of a sequence lie in spans of 256, and these in blocks of 64, counted from its first token. Within a
 // span, one query row runs the online softmax (arXiv 2205.14135) over its blocks in rising order:
 //
-//     s[t] = sum over d of fma(q[d], k[t][d], s), d rising; q comes already scaled
-//     m' = max(m, max s); a = exp(m - m'); p[t] = exp(s[t] - m')
-//     l = l * a + sum p; o[d] = o[d] * a, then fma(p[t], v[t][d], o[d]), t rising
+//     s[t] = sum over d of fma(q[d], k[t][d], s), d rising; q comes already scaled, and is multiplied by log2 e
+//     m' = max(m, max s); a = 2^(m - m'); p[t] = 2^(s[t] - m')
+//     l = fma(l, a, p), token t in lane t % 16, and its lanes are added when the span ends
+//     o[d] = o[d] * a, then fma(p[t], v[t][d], o[d]), t rising
 //
-// and the spans are merged in rising order the same way. Who else reads a span, how rows are tiled and which thread
+// and the spans are merged in rising order the same way. Over pages of integers (integer_pages.h) q is rounded to codes
+// as keys are, all sums of products of codes are exact, and
+//
+//     s[t] = sum of q[d] * k[t][d], converted every 128 channels, * scale of k[t] * scale of q
+//     w[t] = p[t] * scale of v[t], rounded to codes of [0, 8191] over the block
+//     o[d] = fma(sum of w[t] * v[t][d], what a code of w stands for, o[d] * a)
+//
+// Who else reads a span, how rows are tiled and which thread
 // computes them changes nothing in a row's numbers.
 #pragma once
 
@@ -15,12 +23,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "integer_pages.h"
+
 namespace sgrt {
 
 constexpr int kBlockTokens = 64;
 constexpr int kSpanTokens = 256;
 
-enum class PageType : int32_t { kF32 = 0, kBf16 = 1 };
+enum class PageType : int32_t { kF32 = 0, kBf16 = 1, kInteger = 2 };
 
 struct AttentionShape {
     int heads, kv_heads, head_dim;  // head_dim: a multiple of 32
@@ -29,6 +39,7 @@ struct AttentionShape {
     float soft_cap;  // 0: none
 
     int group() const { return heads / kv_heads; }
+    IntegerLayout integer_layout() const { return {page_tokens, kv_heads, head_dim}; }
 };
 
 // Tokens [first, last) of its sequence are seen by the query row `token`.

@@ -7,7 +7,7 @@ namespace sgrt {
 
 inline void clear(int rows, int head_dim, const Scratch& s) {
     std::fill_n(s.top, rows, kMinusInfinity);
-    std::fill_n(s.sum, rows, 0.0f);
+    std::fill_n(s.sum, rows * kLanes, 0.0f);
     std::fill_n(s.out, rows * head_dim, 0.0f);
 }
 
@@ -17,7 +17,7 @@ inline void merge(int head_dim, float part_top, float part_sum, const float* par
     if (part_sum == 0.0f) return;
     const float highest = std::max(top, part_top);
     float factors[kLanes];
-    store(factors, exponential(keep_lanes(splat(top - highest), 0, 1, splat(part_top - highest))));
+    store(factors, power_of_two(keep_lanes(splat(top - highest), 0, 1, splat(part_top - highest))));
     const f32x16 keep = splat(factors[0]), gain = splat(factors[1]);
     for (int d = 0; d < head_dim; d += kLanes)
         store(total + d, fma(load(part + d), gain, mul(load(total + d), keep)));
@@ -57,7 +57,7 @@ inline void store_partial(const Tile& tile, int r, int kv_head, int index, float
     float* partial = partial_of(tile.shape, partials, index, kv_head * group + r % group);
     std::memcpy(partial, s.out + r * head_dim, sizeof(float) * static_cast<size_t>(head_dim));
     partial[head_dim] = s.top[r];
-    partial[head_dim + 1] = s.sum[r];
+    partial[head_dim + 1] = sum_of(r, s);
 }
 
 }  // namespace sgrt

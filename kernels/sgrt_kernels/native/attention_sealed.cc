@@ -1,5 +1,6 @@
 #include "attention_sealed.h"
 
+#include "attention_integer.h"
 #include "attention_merge.h"
 #include "attention_sealed_block.h"
 
@@ -73,13 +74,13 @@ struct SealedTile {
         const int first = page * tile.shape.page_tokens;
         const int stop = std::min(high(), first + tile.shape.page_tokens);
         for (int start = first; start < stop; start += kBlockTokens)
-            attend_block(tile, start, std::min(kBlockTokens, stop - start), reader, s);
+            attend_exact_block(tile, start, std::min(kBlockTokens, stop - start), reader, s);
     }
 
     void merge_into_totals() const {
         const int head_dim = tile.shape.head_dim;
         for (int r = 0; r < tile.height(); ++r)
-            merge(head_dim, s.top[r], s.sum[r], s.out + r * head_dim, s.total_top[r], s.total_sum[r],
+            merge(head_dim, s.top[r], sum_of(r, s), s.out + r * head_dim, s.total_top[r], s.total_sum[r],
                   s.total + r * head_dim);
     }
 };
@@ -135,6 +136,7 @@ void attend_sealed(const AttentionShape& shape, const AttentionPlan& plan, const
         const PageReader sealed_reader{shape, buffers.exact, sealed_pages, head};
         const PageReader own_reader{shape, buffers.exact, own_pages, head};
         gather_query(tile, head, heads, buffers.exact, s);
+        if (shape.page_type == PageType::kInteger) round_query(height * heads, shape.head_dim, s);
         const SealedTile sealed{tile, buffers, sealed_reader, s, memory};
         if (item.is_whole) {
             attend_whole(sealed, {own_tile, buffers, own_reader, s, memory}, item, head);

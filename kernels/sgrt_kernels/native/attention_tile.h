@@ -14,11 +14,17 @@ namespace sgrt {
 constexpr int kTileRowHeads = 96;
 constexpr int kBlockVectors = kBlockTokens / kLanes;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr float kLowest = std::numeric_limits<float>::lowest();
+constexpr float kBinaryLogarithmOfE = 1.44269504088896341f;
 
 // One thread's working memory for the query rows of a tile: of one kv head, or of several where rows are few.
 struct Scratch {
     float *query, *scores, *keys, *values, *out, *total;
-    float *top, *sum, *fresh, *shrink, *total_top, *total_sum;
+    float *top, *sum, *shrink, *total_top, *total_sum;  // `sum` has sixteen lanes a row
+    float* lanes;  // sixteen a row, for the largest of a block
+    // Over integer pages: the query's codes and scales, the weights' codes and what one of a row stands for.
+    int16_t *query_codes, *weights;
+    float *query_scales, *unit;
 
     Scratch(float* memory, const AttentionShape& shape) {
         const size_t d = static_cast<size_t>(shape.head_dim), rows = kTileRowHeads + kLanes;
@@ -34,11 +40,15 @@ struct Scratch {
         out = take(rows * d);
         total = take(rows * d);
         top = take(rows);
-        sum = take(rows);
-        fresh = take(rows);
+        sum = take(rows * kLanes);
         shrink = take(rows);
+        lanes = take(rows * kLanes);
         total_top = take(rows);
         total_sum = take(rows);
+        query_codes = reinterpret_cast<int16_t*>(take(rows * d / 2));
+        weights = reinterpret_cast<int16_t*>(take(rows * kBlockTokens / 2));
+        query_scales = take(rows);
+        unit = take(rows);
     }
 
     // The same memory from another row on.
@@ -47,7 +57,11 @@ struct Scratch {
         moved.query += row * head_dim;
         moved.scores += row * kBlockTokens;
         moved.out += row * head_dim;
-        for (float** each : {&moved.top, &moved.sum, &moved.fresh, &moved.shrink}) *each += row;
+        moved.query_codes += row * head_dim;
+        moved.weights += row * kBlockTokens;
+        moved.sum += row * kLanes;
+        moved.lanes += row * kLanes;
+        for (float** each : {&moved.top, &moved.shrink, &moved.query_scales, &moved.unit}) *each += row;
         return moved;
     }
 };
@@ -62,7 +76,7 @@ struct Tile {
     const VisibleRow& row(int r) const { return rows[r / shape.group()]; }
 };
 
-// Copy the query rows of `heads` kv heads from `kv_head` on, one head's rows after the other.
+// Copy the query rows of `heads` kv heads from `kv_head` on, one head's rows after the other, for scores in powers of two.
 inline void gather_query(const Tile& tile, int kv_head, int heads, const AttentionBuffers& buffers, const Scratch& s) {
     const size_t width = static_cast<size_t>(tile.shape.group() * tile.shape.head_dim);
     float* out = s.query;
@@ -70,9 +84,20 @@ inline void gather_query(const Tile& tile, int kv_head, int heads, const Attenti
         for (int i = 0; i < tile.tokens; ++i) {
             const float* q = buffers.query + static_cast<size_t>(tile.rows[i].token) * buffers.query_stride +
                              static_cast<size_t>(head) * width;
-            std::memcpy(out, q, width * sizeof(float));
+            for (size_t d = 0; d < width; d += kLanes) store(out + d, mul(load(q + d), splat(kBinaryLogarithmOfE)));
             out += width;
         }
+    }
+}
+
+// The gathered rows as codes, for integer pages.
+inline void round_query(int rows, int head_dim, const Scratch& s) {
+    for (int r = 0; r < rows; ++r) {
+        float* query = s.query + r * head_dim;
+        make_finite(query, head_dim);
+        const Rounding rounding(query, head_dim);
+        s.query_scales[r] = rounding.scale;
+        for (int d = 0; d < head_dim; d += kLanes) rounding.put(query + d, s.query_codes + r * head_dim + d);
     }
 }
 
@@ -96,48 +121,62 @@ struct PageReader {
     }
 };
 
-// Turn a row's scores into weights. Leaves their sum in `fresh`, the old top minus the new one in `shrink`.
-inline void soften(const Scratch& s, int row, int from, int to, float soft_cap) {
-    float* scores = s.scores + row * kBlockTokens;
-    if (from >= to) {  // among rows that see something of the block: this one changes nothing
-        std::fill_n(scores, kBlockTokens, 0.0f);
-        s.fresh[row] = s.shrink[row] = 0.0f;
-        return;
-    }
-    f32x16 x[kBlockVectors];
-#pragma GCC unroll 4
-    for (int i = 0; i < kBlockVectors; ++i) x[i] = load(scores + i * kLanes);
-    if (soft_cap != 0.0f) {
-        const f32x16 cap = splat(soft_cap);
-        for (int i = 0; i < kBlockVectors; ++i) x[i] = mul(cap, hyperbolic_tangent(div(x[i], cap)));
-    }
-    if (from > 0 || to < kBlockTokens) {
-        const f32x16 hidden = splat(kMinusInfinity);
-        for (int i = 0; i < kBlockVectors; ++i) {
-            const int start = i * kLanes;
-            x[i] = keep_lanes(x[i], std::clamp(from - start, 0, kLanes), std::clamp(to - start, 0, kLanes), hidden);
-        }
-    }
-    const float top = std::max(s.top[row], max_lanes(max(max(x[0], x[1]), max(x[2], x[3]))));
-    const f32x16 anchor = splat(top);
-#pragma GCC unroll 4
+// The scores of a row, capped; minus infinity outside [from, to).
+inline void cap_and_mask(float* scores, int from, int to, float soft_cap) {
     for (int i = 0; i < kBlockVectors; ++i) {
-        x[i] = exponential(sub(x[i], anchor));
-        store(scores + i * kLanes, x[i]);
+        const int start = i * kLanes;
+        f32x16 x = load(scores + start);
+        if (soft_cap != 0.0f) {
+            const f32x16 cap = splat(soft_cap);
+            x = mul(cap, hyperbolic_tangent(div(x, cap)));
+        }
+        store(scores + start, keep_lanes(x, std::clamp(from - start, 0, kLanes), std::clamp(to - start, 0, kLanes),
+                                         splat(kMinusInfinity)));
     }
-    s.fresh[row] = sum_lanes(add(add(x[0], x[1]), add(x[2], x[3])));
-    s.shrink[row] = s.top[row] - top;
-    s.top[row] = top;
 }
 
-inline void soften_rows(const Tile& tile, int start, int first, int last, const Scratch& s) {
+inline f32x16 largest_of_block(const f32x16 x[kBlockVectors]) { return max(max(x[0], x[1]), max(x[2], x[3])); }
+
+// The new tops of the rows [first, last); in `shrink` what the results so far are to be multiplied by.
+inline void raise_tops(const Tile& tile, int start, int first, int last, const Scratch& s) {
+    const float soft_cap = tile.shape.soft_cap * kBinaryLogarithmOfE;
     for (int r = first; r < last; ++r) {
-        const int from = std::max(0, tile.row(r).first - start);
-        const int to = std::min(kBlockTokens, tile.row(r).last - start);
-        soften(s, r, from, to, tile.shape.soft_cap);
+        float* scores = s.scores + r * kBlockTokens;
+        const int from = tile.row(r).first - start, to = tile.row(r).last - start;
+        if (from > 0 || to < kBlockTokens || soft_cap != 0.0f) cap_and_mask(scores, from, to, soft_cap);
+        const f32x16 x[kBlockVectors] = {load(scores), load(scores + kLanes), load(scores + 2 * kLanes),
+                                         load(scores + 3 * kLanes)};
+        store(s.lanes + r * kLanes, largest_of_block(x));
     }
-    for (int r = first; r < last; r += kLanes) store(s.shrink + r, exponential(load(s.shrink + r)));
-    for (int r = first; r < last; ++r) s.sum[r] = s.sum[r] * s.shrink[r] + s.fresh[r];
+    for (int r = first; r < last; r += kLanes) {
+        const f32x16 old = load(s.top + r);
+        // A row that has seen nothing yet has a top nevertheless, which can be subtracted.
+        const f32x16 top = max(max(old, splat(kLowest)), largest_of_rows(s.lanes + r * kLanes));
+        store(s.shrink + r, power_of_two(sub(old, top)));
+        store(s.top + r, keep_lanes(top, 0, std::min(kLanes, last - r), old));
+    }
+}
+
+// Turn the scores of a row into weights, and take them into its sum.
+inline void weigh_scores(int r, f32x16 x[kBlockVectors], const Scratch& s) {
+    const f32x16 top = splat(s.top[r]);
+#pragma GCC unroll 4
+    for (int i = 0; i < kBlockVectors; ++i) x[i] = power_of_two(sub(load(s.scores + r * kBlockTokens + i * kLanes), top));
+    float* sum = s.sum + r * kLanes;
+    store(sum, fma(load(sum), splat(s.shrink[r]), add(add(x[0], x[1]), add(x[2], x[3]))));
+}
+
+// The sum of a row's weights.
+inline float sum_of(int r, const Scratch& s) { return sum_lanes(load(s.sum + r * kLanes)); }
+
+inline void soften_rows(const Tile& tile, int start, int first, int last, const Scratch& s) {
+    raise_tops(tile, start, first, last, s);
+    for (int r = first; r < last; ++r) {
+        f32x16 x[kBlockVectors];
+        weigh_scores(r, x, s);
+#pragma GCC unroll 4
+        for (int i = 0; i < kBlockVectors; ++i) store(s.scores + r * kBlockTokens + i * kLanes, x[i]);
+    }
 }
 
 }  // namespace sgrt

@@ -26,6 +26,29 @@ inline f32x16 exponential(f32x16 x) {
     return select_less(x, lowest, splat(0.0f), mul(p, scale));
 }
 
+// 2^x to about one unit in the last place, for x of at most 127; 0 below -126, so that minus infinity gives 0. What is
+// left of x behind the nearest whole number goes through a polynomial of degree 5 (minimax of the relative error).
+inline f32x16 power_of_two(f32x16 x) {
+    const f32x16 lowest = splat(-126.0f);
+    const f32x16 clamped = max(x, lowest);
+    const i32x16 power = round_to_int(clamped);
+    const f32x16 r = sub(clamped, to_float(power));
+    f32x16 p = splat(1.326472731e-3f);
+    p = fma(p, r, splat(9.671512991e-3f));
+    p = fma(p, r, splat(5.550733581e-2f));
+    p = fma(p, r, splat(2.402224243e-1f));
+    p = fma(p, r, splat(6.931470037e-1f));
+    p = fma(p, r, splat(1.0f));
+    const f32x16 scale = as_float(shift_left<23>(add_int(power, splat_int(127))));
+    return select_less(x, lowest, splat(0.0f), mul(p, scale));
+}
+
+// NaN becomes the lowest number, infinities the largest of their sign.
+inline void make_finite(float* x, int count) {
+    const f32x16 most = splat(3.4028234664e38f), least = splat(-3.4028234664e38f);
+    for (int i = 0; i < count; i += kLanes) store(x + i, min(max(load(x + i), least), most));
+}
+
 inline f32x16 hyperbolic_tangent(f32x16 x) {
     const f32x16 e = exponential(mul(x, splat(2.0f)));
     return sub(splat(1.0f), div(splat(2.0f), add(e, splat(1.0f))));

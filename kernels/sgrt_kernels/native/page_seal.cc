@@ -37,8 +37,14 @@ uint8_t to_code(SealedType type, float x) {
     return static_cast<uint8_t>(static_cast<int8_t>(std::nearbyint(clamped)));
 }
 
-// One kv head of an exact page as finite floats [page_tokens][head_dim].
-void read_head(const AttentionShape& shape, const void* pages, size_t page, int kv_head, float* out) {
+using ReadTokens = void (*)(const IntegerLayout&, const int16_t*, size_t page, int kv_head, float* out);
+
+// One kv head of an exact page as finite floats [page_tokens][head_dim]; `read`: keys or values of integers.
+void read_head(const AttentionShape& shape, const void* pages, size_t page, int kv_head, ReadTokens read, float* out) {
+    if (shape.page_type == PageType::kInteger) {
+        read(shape.integer_layout(), static_cast<const int16_t*>(pages), page, kv_head, out);
+        return;
+    }
     const size_t dim = static_cast<size_t>(shape.head_dim), tokens = static_cast<size_t>(shape.page_tokens);
     for (size_t t = 0; t < tokens; ++t) {
         const size_t at = ((page * tokens + t) * static_cast<size_t>(shape.kv_heads) + static_cast<size_t>(kv_head)) * dim;
@@ -109,12 +115,12 @@ void seal_page(const AttentionShape& shape, SealedType type, const void* keys, c
     float* x = scratch;
     float* scales = scratch + static_cast<size_t>(tokens) * width;
     const auto token_of = [&](int t) { return (target * static_cast<size_t>(tokens) + static_cast<size_t>(t)) * heads + head; };
-    read_head(shape, keys, source, kv_head, x);
+    read_head(shape, keys, source, kv_head, read_page_keys, x);
     center(shape, x, scales, layer.key_offsets + group * width, layer.key_offset_scales[group]);
     encode_scales(shape, type, x, scales, layer.key_scales + group * width, layer.key_scale_bases[group]);
     for (int t = 0; t < tokens; ++t)
         for (int d = 0; d < dim; ++d) layer.keys[token_of(t) * width + static_cast<size_t>(d)] = to_code(type, x[t * dim + d] / scales[d]);
-    read_head(shape, values, source, kv_head, x);
+    read_head(shape, values, source, kv_head, read_page_values, x);
     for (int t = 0; t < tokens; ++t) {
         const uint16_t scale = bf16_above(largest(x + t * dim, dim) / code_range(type));
         layer.value_scales[token_of(t)] = scale;

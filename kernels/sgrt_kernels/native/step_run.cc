@@ -240,6 +240,11 @@ void StepRun::rotate_heads(int token, int kv_head, int layer) {
     rotate_head(key, cosines, sines, head_dim / 2, 1.0f);
     make_storable(key, head_dim);
     make_storable(value, head_dim);
+    if (shape_.page_type == PageType::kInteger) {
+        write_token(shape_.integer_layout(), step_.keys[layer], step_.values[layer],
+                    static_cast<size_t>(step_.slots[token]), kv_head, key, value);
+        return;
+    }
     const size_t element =
         (static_cast<size_t>(step_.slots[token]) * static_cast<size_t>(model_.kv_heads) + static_cast<size_t>(kv_head)) *
         width;

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ctypes
 
+import torch
+
+PAGE_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.int16: 2}  # sgrt::PageType of exact pages
+
 _pointer = ctypes.c_void_p
 _int = ctypes.c_int32
 

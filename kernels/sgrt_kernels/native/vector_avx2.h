@@ -105,6 +105,23 @@ inline void store_i8(int8_t* p, i32x16 x) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
 
+inline void store_i16(int16_t* p, i32x16 x) {
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), words);
+}
+inline i32x16 load_pairs(const int16_t* p) {
+    return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 16))};
+}
+inline i32x16 splat_pair(const int16_t* p) {
+    int32_t pair;
+    std::memcpy(&pair, p, sizeof pair);
+    return splat_int(pair);
+}
+inline i32x16 dot_pairs(i32x16 acc, i32x16 x, i32x16 y) {
+    return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(x.a, y.a)), _mm256_add_epi32(acc.b, _mm256_madd_epi16(x.b, y.b))};
+}
+
 inline u8x64 load_bytes(const uint8_t* p) {
     return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
             _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
@@ -142,6 +159,12 @@ inline float max_lanes(f32x16 x) {
     __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     four = _mm_max_ps(four, _mm_permute_ps(four, 0x4e));
     return _mm_cvtss_f32(_mm_max_ps(four, _mm_permute_ps(four, 0xb1)));
+}
+
+inline f32x16 largest_of_rows(const float* rows) {
+    float largest[16];
+    for (int i = 0; i < 16; ++i) largest[i] = max_lanes(load(rows + i * 16));
+    return load(largest);
 }
 
 inline void transpose(f32x16 r[16]) {

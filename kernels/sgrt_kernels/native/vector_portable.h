@@ -132,6 +132,26 @@ inline void store_i8(int8_t* p, i32x16 x) {
     for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(x.lane[i]);
 }
 
+inline void store_i16(int16_t* p, i32x16 x) {
+    for (int i = 0; i < 16; ++i) p[i] = static_cast<int16_t>(x.lane[i]);
+}
+inline i32x16 load_pairs(const int16_t* p) {
+    i32x16 result;
+    std::memcpy(result.lane, p, sizeof result.lane);
+    return result;
+}
+inline i32x16 splat_pair(const int16_t* p) {
+    int32_t pair;
+    std::memcpy(&pair, p, sizeof pair);
+    return splat_int(pair);
+}
+inline i32x16 dot_pairs(i32x16 acc, i32x16 x, i32x16 y) {
+    int16_t a[32], b[32];
+    std::memcpy(a, x.lane, sizeof a);
+    std::memcpy(b, y.lane, sizeof b);
+    return each<i32x16>([&](int i) { return acc.lane[i] + a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1]; });
+}
+
 inline u8x64 load_bytes(const uint8_t* p) {
     u8x64 result;
     std::memcpy(result.byte, p, sizeof result.byte);
@@ -164,6 +184,12 @@ inline float sum_lanes(f32x16 x) {
 }
 inline float max_lanes(f32x16 x) {
     return folded(x, [](float a, float b) { return a > b ? a : b; });
+}
+
+inline f32x16 largest_of_rows(const float* rows) {
+    float largest[16];
+    for (int i = 0; i < 16; ++i) largest[i] = max_lanes(load(rows + i * 16));
+    return load(largest);
 }
 
 inline void transpose(f32x16 r[16]) {

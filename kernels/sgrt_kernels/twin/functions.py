@@ -24,6 +24,10 @@ _POLYNOMIAL = (
     5.0000001201e-1,
 )
 
+BINARY_LOGARITHM_OF_E = float(np.float32(1.44269504088896341))
+_LOWEST_POWER = -126.0
+_BINARY_POLYNOMIAL = (1.326472731e-3, 9.671512991e-3, 5.550733581e-2, 2.402224243e-1, 6.931470037e-1, 1.0)
+
 
 def exponential(x: Tensor) -> Tensor:
     """e^x of float32; 0 below -87.3."""
@@ -38,6 +42,18 @@ def exponential(x: Tensor) -> Tensor:
     value = fused(value, rest * rest, rest) + 1.0
     scale = ((power.to(torch.int32) + 127) << 23).view(torch.float32)
     return torch.where(x < lowest, torch.zeros_like(x), value * scale)
+
+
+def power_of_two(x: Tensor) -> Tensor:
+    """2^x of float32, x at most 127; 0 below -126."""
+    clamped = x.clamp(min=_LOWEST_POWER)
+    power = torch.round(clamped)
+    rest = clamped - power
+    value = _number(_BINARY_POLYNOMIAL[0])
+    for coefficient in _BINARY_POLYNOMIAL[1:]:
+        value = fused(value, rest, _number(coefficient))
+    scale = ((power.to(torch.int32) + 127) << 23).view(torch.float32)
+    return torch.where(x < _LOWEST_POWER, torch.zeros_like(x), value * scale)
 
 
 def hyperbolic_tangent(x: Tensor) -> Tensor:

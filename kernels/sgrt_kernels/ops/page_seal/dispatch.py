@@ -19,10 +19,10 @@ def page_seal(layer: PagedLayer, sources: Tensor, targets: Tensor, count: Tensor
     """
     if layer.sealed is None:
         raise LayoutError("page_seal: this layer has no sealed pages; allocate them with sealed_pages(...)")
-    if layer.sealed.keys.shape[1:] != layer.keys.shape[1:]:
+    exact = (layer.page_tokens, layer.kv_heads, layer.head_dim)
+    if layer.sealed.keys.shape[1:] != exact:
         raise LayoutError(
-            "page_seal: exact pages hold (tokens, kv_heads, head_dim) = "
-            f"{tuple(layer.keys.shape[1:])}, sealed pages {tuple(layer.sealed.keys.shape[1:])}: make them equal"
+            f"page_seal: exact pages hold (tokens, kv_heads, head_dim) = {exact}, sealed pages {tuple(layer.sealed.keys.shape[1:])}: make them equal"
         )
     if runs_triton(layer.keys):
         triton_kernels("page_seal").page_seal(layer, layer.sealed, sources, targets, count)

@@ -16,7 +16,7 @@ from sgrt_kernels.ops.paged_attention.native import attention_call
 def page_seal(layer: PagedLayer, sources: Tensor, targets: Tensor) -> None:
     """Quantize the exact pages `sources` of `layer` into its sealed pages `targets`; see the op.
 
-    Float32 or bfloat16 exact pages, contiguous. Raises LayoutError if the layer has no sealed pages.
+    Float32, bfloat16 or int16 exact pages, contiguous. Raises LayoutError if the layer has no sealed pages.
     """
     if layer.sealed is None:
         raise LayoutError("page_seal: this layer has no sealed pages; allocate them with sealed_pages(...)")
@@ -26,7 +26,7 @@ def page_seal(layer: PagedLayer, sources: Tensor, targets: Tensor) -> None:
         PageSeals(sources=sources, targets=targets, own_pages=none),
         layer.sealed.keys.dtype,
     )
-    query = layer.keys.new_zeros((0, layer.keys.shape[2], layer.keys.shape[3]), dtype=torch.float32)
+    query = torch.zeros((0, layer.kv_heads, layer.head_dim))
     call = attention_call(query, layer, none[0], none[0], none, query, scale=1.0, window=None, soft_cap=None)
     call.seals = seals.address
     if not kernels().sgrt_seal_pages(ctypes.byref(call)):

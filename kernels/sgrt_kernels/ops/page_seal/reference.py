@@ -13,7 +13,7 @@ OFFSET_RANGE = 127.0  # of int8
 
 def page_seal(layer: PagedLayer, sealed: SealedPages, sources: Tensor, targets: Tensor) -> None:
     """Quantize the exact pages `sources` into the sealed pages `targets`; see the op."""
-    keys, values = (storable(pages[sources].to(torch.float32)) for pages in (layer.keys, layer.values))
+    keys, values = (storable(pages.to(torch.float32)) for pages in layer.in_pages(sources))
     dtype = sealed.keys.dtype
     middles = (keys.amax(dim=1) + keys.amin(dim=1)) * 0.5  # [seals, kv_heads, head_dim]
     offset_scales = (middles.abs().amax(dim=-1) / OFFSET_RANGE).clamp_min(SMALLEST_BASE)

@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from sgrt_kernels.layout import PagedLayer
-from sgrt_kernels.native.structures import AttentionStruct
+from sgrt_kernels.native.structures import PAGE_TYPES, AttentionStruct
 from sgrt_kernels.native.weights import ThreadTeam
-
-_PAGE_TYPES = {torch.float32: 0, torch.bfloat16: 1}
 
 
 def paged_attention(
@@ -28,7 +26,7 @@ def paged_attention(
 ) -> Tensor:
     """Causal attention of each sequence's last tokens over its whole context; see the op.
 
-    Float32 queries, float32 or bfloat16 pages, head_dim a multiple of 32; all tensors contiguous.
+    Float32 queries, float32, bfloat16 or int16 pages, head_dim a multiple of 32; all tensors contiguous.
     """
     out = torch.empty_like(query)
     call = attention_call(
@@ -73,9 +71,9 @@ def attention_call(
         sequences=context_lengths.shape[0],
         max_pages=page_table.shape[1],
         page_tokens=layer.page_tokens,
-        page_type=_PAGE_TYPES[layer.keys.dtype],
+        page_type=PAGE_TYPES[layer.keys.dtype],
         heads=heads,
-        kv_heads=layer.keys.shape[2],
+        kv_heads=layer.kv_heads,
         head_dim=head_dim,
         window=window or 0,
         scale=scale,

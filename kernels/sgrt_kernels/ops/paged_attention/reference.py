@@ -43,7 +43,7 @@ def paged_attention(
     tiles = _tiles(query_starts.to(torch.int64), context_lengths.to(torch.int64))
     if tiles.sequences.numel() == 0:
         return out
-    kv_heads = layer.keys.shape[2]
+    kv_heads = layer.kv_heads
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
     count, (_, heads, head_dim) = tiles.sequences.shape[0], query.shape
     group = heads // kv_heads
@@ -110,11 +110,11 @@ def _gathered(
     slots = slots.masked_fill(~is_written, 0)
 
     def block(stored: Tensor) -> Tensor:
-        picked = stored.view(-1, *stored.shape[2:])[slots].to(dtype)
-        picked = picked.masked_fill(~is_written[:, :, None, None], 0.0)
-        return picked.transpose(1, 2).reshape(-1, tokens.shape[0], stored.shape[3])
+        picked = stored.to(dtype).masked_fill(~is_written[:, :, None, None], 0.0)
+        return picked.transpose(1, 2).reshape(-1, tokens.shape[0], layer.head_dim)
 
-    return block(layer.keys), block(layer.values)
+    keys, values = layer.at_slots(slots)
+    return block(keys), block(values)
 
 
 def _visible(tokens: Tensor, positions: Tensor, window: int | None) -> Tensor:

@@ -68,7 +68,7 @@ def sealed_attention(
     if count == 0:
         return out
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
-    kv_heads = layer.keys.shape[2]
+    kv_heads = layer.kv_heads
     group = heads // kv_heads
     q = (query[tiles.rows].to(dtype) * scale).view(count, QUERY_TILE, kv_heads, group, head_dim)
     q = q.permute(0, 2, 1, 3, 4).reshape(count, kv_heads, QUERY_TILE * group, head_dim)
@@ -108,8 +108,9 @@ def sealed_attention(
         is_written = tokens < context_lengths[tiles.sequences][:, None]
         visible = (own == page[:, None])[:, :, None] & (tokens[:, None] <= tiles.positions[:, :, None])
         # slots not yet written may hold anything, NaN too
-        keys = layer.keys[ids].masked_fill(~is_written[:, :, None, None], 0.0)
-        values = layer.values[ids].masked_fill(~is_written[:, :, None, None], 0.0)
+        keys, values = (
+            stored.masked_fill(~is_written[:, :, None, None], 0.0) for stored in layer.in_pages(ids)
+        )
         add(tokens, visible, keys, values)
     result = (sums.merged / sums.total).view(count, kv_heads, QUERY_TILE, group, head_dim)
     result = result.permute(0, 2, 1, 3, 4).reshape(count, QUERY_TILE, heads, head_dim).to(query.dtype)
