@@ -9,7 +9,8 @@ probable token stays the same, and perplexity. `--variants` also measures the sa
 keys times 100, or one rotary pair of their channels times 64, and queries divided by it. A cache whose scales are
 measured from what it holds does not notice the first, and hardly the second. `--max-kl` makes the status say whether
 the bars are kept. `--scale-keys` and `--outlier-pair` measure another such variant alone.
-Weights and arithmetic are float32 throughout; the exact pages are bfloat16, as they are for a GGUF.
+Weights and arithmetic are float32 throughout. The exact pages are bfloat16 unless `--exact-pages` says otherwise: int16
+is what the CPU kernels keep (of queries and softmax weights, which those kernels round as well, nothing is rounded here).
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from sgrt.model.config import ModelConfig
 from sgrt.model.decoder import Decoder
 from sgrt.model.registry import load_model
 from sgrt.tokenizer.tokenizer import Tokenizer
-from sgrt_kernels.layout import PagedLayer, PageSeals, PageShape, exact_layer, sealed_pages
+from sgrt_kernels.layout import INTEGER_DTYPE, PagedLayer, PageSeals, PageShape, exact_layer, sealed_pages
 
 SEALED = {"int8": torch.int8, "fp8_e4m3": torch.float8_e4m3fn}
-EXACT = {"float32": torch.float32, "bf16": torch.bfloat16}
+EXACT = {"float32": torch.float32, "bf16": torch.bfloat16, "int16": INTEGER_DTYPE}
 _OUTLIER_PAIR = 3
 _LARGEST_GROWTH = 2.0  # of the divergence, where only the scale of keys is another
 
