@@ -7,6 +7,7 @@ from server_client import PieceBackend, serving
 
 import sgrt
 from sgrt.llm.sampling_params import StructuredOutputsParams
+from sgrt_frontend.errors import ConstraintError
 from sgrt_grammars import GrammarDialect, context_free
 from sgrt_grammars.constraint import ContextFree
 from sgrt_grammars.shipped import shipped_grammar, shipped_grammars
@@ -24,6 +25,8 @@ TEXTS = {
     'start: "::="': GrammarDialect.LARK,
     "": GrammarDialect.LARK,
 }
+REFUSED = ('main ::= "a" | "b"', 'sub-rule.2 ::= "root ::="', "start: /a\nroot ::= b/", "")
+"""Those whose notation is plain, but which have no start, or do not parse."""
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -42,7 +45,7 @@ def shaped(s: sgrt.State, grammar: str) -> None:
     s += sgrt.gen("x", grammar=grammar, max_tokens=9)
 
 
-@pytest.mark.parametrize("text", [text for text in TEXTS if text])
+@pytest.mark.parametrize("text", [text for text in TEXTS if text not in REFUSED])
 def test_programs_batches_and_servers_agree(text: str) -> None:
     expected = context_free(text)
     assert StructuredOutputsParams(grammar=text).constraint() == expected
@@ -54,3 +57,11 @@ def test_programs_batches_and_servers_agree(text: str) -> None:
         for fields in ({"structured_outputs": {"grammar": text}}, {"response_format": tag}):
             assert client.chat(**fields).status_code == 200
             assert server.calls[-1].constraint == expected
+
+
+@pytest.mark.parametrize("text", [text for text in REFUSED if text])
+def test_what_is_no_grammar_is_refused_at_the_line_of_the_program(text: str) -> None:
+    backend = PieceBackend()
+    with pytest.raises(ConstraintError, match="grammar"):
+        shaped.on(backend).run(text)
+    assert not backend.calls
