@@ -31,8 +31,8 @@ class EngineConfig:
     `model` is a name `sgrt pull` knows, a `.gguf` file or a Hugging Face folder. `compute="float32"` is
     the exact mode parity tests use. `context_tokens` caps prompt plus output of one request.
     `num_pages` is the size of the KV pool; by default it takes `memory_fraction` of the memory that is
-    available (0.4 unless set), and on a GPU what weights leave of that fraction of all its memory (0.9). `step_tokens` is the most one forward pass computes; longer prompts are
-    computed in chunks that end at page borders. `aging_s` is the waiting time that counts as one level of
+    available (0.4 unless set), and on a GPU what weights leave of that fraction of all its memory (0.9).
+    `step_tokens` is the most one forward pass computes; longer prompts are computed in chunks that end at page borders. `aging_s` is the waiting time that counts as one level of
     priority. With `batch_invariant` a GPU cuts its sums alike whatever else it computes, which takes longer; a CPU
     always does. `template_limit_s` has chat templates rendered in a process of their own, which is ended when one takes
     more seconds of processor time. `verbose` says on stderr, in one line, what was loaded and which sizes were

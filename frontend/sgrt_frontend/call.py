@@ -42,10 +42,8 @@ def _require(is_valid: bool, param: str, message: str) -> None:
 
 
 def _require_type(value: object, kind: type | UnionType, param: str, message: str) -> None:
-    is_flag = isinstance(value, bool) and kind in (
-        Integral,
-        Real,
-    )  # Python takes True for 1, which nobody means
+    # Python takes True for 1, which nobody means.
+    is_flag = isinstance(value, bool) and kind in (Integral, Real)
     if is_flag or not isinstance(value, kind):
         raise InvalidRequest(f"{param}: must be {message}, not {value!r:.80}", param=param)
 

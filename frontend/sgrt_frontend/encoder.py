@@ -28,8 +28,10 @@ class Encoder:
         self.backend = RememberingBackend(backend)
         self.marks = TurnMarks(self.backend)
         self.begin_tokens = self.backend.begin_tokens()
-        self.end_token_ids = frozenset(backend.describe().end_token_ids)
-        self._is_remote = backend.describe().is_remote
+        description = backend.describe()
+        self.end_token_ids = frozenset(description.end_token_ids)
+        self._context_tokens = description.context_tokens
+        self._is_remote = description.is_remote
 
     async def beside_loop(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Do what asks the backend to encode or decode: on a thread where it is far away, so that streams go on."""
@@ -49,7 +51,7 @@ class Encoder:
 
     def _refuse_overlong(self, text: str) -> None:
         """Megabytes take seconds to encode; the vocabulary is asked only where the text is likely to be too long."""
-        context = self.backend.describe().context_tokens
+        context = self._context_tokens
         if len(text) <= context * _USUAL_CHARACTERS:
             return
         if len(text) > context * self.backend.spelling().longest:

@@ -261,9 +261,8 @@ def _shape(annotation: object, schema: object, options: GenOptions) -> Shape[Any
     else:
         shape = _text_shape(options) if given else STRING
     constraint = shape.constraint
-    if not (
-        constraint is None or isinstance(constraint, Regex | Choice)
-    ):  # those two are known to be good by now
+    # A regex and a choice are known to be good by now.
+    if constraint is not None and not isinstance(constraint, Regex | Choice):
         check_constraint(constraint, sources[0])
     return shape
 

@@ -33,9 +33,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
-    config = server_config(
-        arguments
-    )  # wrong settings, and a port that is taken, are told before a model is loaded
+    # Wrong settings, and a port that is taken, are told before a model is loaded.
+    config = server_config(arguments)
     with ExitStack() as engines:
         sockets = bound_sockets(config.host, config.port)
         for bound in sockets:

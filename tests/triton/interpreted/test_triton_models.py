@@ -13,6 +13,7 @@ from sgrt.cache.pool import KVPool, PoolShape
 from sgrt.engine.plan import Plan, Span
 from sgrt.engine.prefix_sharing import PrefixSharing
 from sgrt.engine.runner import ModelRunner
+from sgrt.model.config import ModelConfig
 from sgrt_kernels.device import KernelBackend, kernels_on
 from sgrt_kernels.ops.tree_attention import PlannedTree
 
@@ -26,6 +27,18 @@ STEPS = (
 )
 
 
+def pool_for(config: ModelConfig, sealed: torch.dtype | None, *, num_pages: int, num_tails: int) -> KVPool:
+    shape = PoolShape(
+        num_layers=len(config.layers),
+        num_pages=num_pages,
+        page_tokens=PAGE,
+        kv_heads=config.kv_heads,
+        head_dim=config.head_dim,
+        num_tail_pages=num_tails if sealed else 0,
+    )
+    return KVPool(shape, dtype=torch.float32, sealed_dtype=sealed)
+
+
 def run_steps(
     family: str,
     sealed: torch.dtype | None,
@@ -35,15 +48,7 @@ def run_steps(
     is_batch_invariant: bool = False,
 ) -> list[Tensor]:
     config = CONFIGS[family]
-    shape = PoolShape(
-        num_layers=len(config.layers),
-        num_pages=12,
-        page_tokens=PAGE,
-        kv_heads=config.kv_heads,
-        head_dim=config.head_dim,
-        num_tail_pages=9 if sealed else 0,
-    )
-    pool = KVPool(shape, dtype=torch.float32, sealed_dtype=sealed)
+    pool = pool_for(config, sealed, num_pages=12, num_tails=9)
     runner = ModelRunner(
         random_model(family),
         pool,
@@ -127,15 +132,7 @@ def run_forks(
     family: str, sealed: torch.dtype | None, backend: KernelBackend, sharing: PrefixSharing | None
 ) -> list[Tensor]:
     config = CONFIGS[family]
-    shape = PoolShape(
-        num_layers=len(config.layers),
-        num_pages=10,
-        page_tokens=PAGE,
-        kv_heads=config.kv_heads,
-        head_dim=config.head_dim,
-        num_tail_pages=12 if sealed else 0,
-    )
-    pool = KVPool(shape, dtype=torch.float32, sealed_dtype=sealed)
+    pool = pool_for(config, sealed, num_pages=10, num_tails=12)
     runner = ModelRunner(random_model(family), pool, vocabulary_tokens=config.vocabulary, sharing=sharing)
     tables = ([0, 1, 2], [0, 1, 3], [0, 1, 4], [5, 6, 7])
     logits = []
