@@ -132,7 +132,8 @@ def test_max_tokens_end_where_the_context_ends() -> None:
 def test_max_tokens_end_where_a_small_pool_ends() -> None:
     with LLM.from_engine(scripted_engine(lambda prompt, output: {65: 9.0}, num_pages=2)) as llm:
         for asked in (None, 1000):
-            (output,) = llm.generate([[66] * 40], SamplingParams(max_tokens=asked), use_tqdm=False)
+            params = SamplingParams(temperature=0.0, max_tokens=asked)
+            (output,) = llm.generate([[66] * 40], params, use_tqdm=False)
             assert len(output.outputs[0].token_ids) == 25
             assert output.outputs[0].finish_reason == "length"
 
